@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# tandem_room(NAME USES other rooms… LIBRARIES external targets… SOURCES files…)
+# One room of src/ is one object library that sees include/ and src/, links what it may use, and
+# is compiled with the project's warnings.
+
+add_library(tandem_flags INTERFACE)
+# -ffp-contract=off: the numerics contract fixes where a product is fused and where it is not.
+# -Wno-psabi: passing SIMD vectors between functions of one file is not an ABI of ours.
+target_compile_options(tandem_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi -ffp-contract=off
+  $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_flags INTERFACE -fsanitize=${TANDEM_SANITIZE}
+    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(tandem_flags INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()
+
+function(tandem_room name)
+  cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;SOURCES" ${ARGN})
+  add_library(tandem_${name} OBJECT ${ROOM_SOURCES})
+  target_include_directories(tandem_${name} PUBLIC
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(tandem_${name} PRIVATE tandem_flags)
+  target_link_libraries(tandem_${name} PUBLIC ${ROOM_LIBRARIES})
+  foreach(other IN LISTS ROOM_USES)
+    target_link_libraries(tandem_${name} PUBLIC tandem_${other})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY TANDEM_ROOMS tandem_${name})
+endfunction()

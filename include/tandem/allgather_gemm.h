@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AllGatherGemm: every rank holds rows of A, every rank gets C = (all rows) × B. The multiply runs
+// on each chunk of A as it arrives from its owner; nobody waits for the whole gather.
+// Source: the PTO "AllGather + GEMM" operator for Ascend NPUs.
+//
+//   auto op = tandem::AllGatherGemm::create(world, weights, {.max_rows = 512});
+//   auto status = op->run({.a = my_rows, .c = my_c});
+//
+// Numerics are a contract (docs/numerics.md): C has the same bits for any number of ranks,
+// threads, chunks, any transport and any instruction set.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "tandem/matrix.h"
+#include "tandem/status.h"
+#include "tandem/transport.h"
+#include "tandem/types.h"
+#include "tandem/weights.h"
+#include "tandem/world.h"
+
+namespace tandem {
+
+namespace op {
+class AllGatherGemmImpl;
+}
+
+struct AllGatherGemmOptions {
+  std::int64_t max_rows = 0;  ///< capacity: most rows any one rank brings to a call; at least 1
+  Transfer transfer = Transfer::pull;
+  TransportSpec transport;  ///< shm (default), or sim with a link
+  int compute_threads = 1;  ///< threads that multiply, the calling thread included; 1..1024
+  int comm_threads = 1;     ///< communication lanes, one thread each; 1..kMaxLanes
+  std::int64_t tile_m = 0;  ///< rows of a tile of A, 0 = automatic
+  std::int64_t tile_k = 0;  ///< columns of a tile of A, 0 = automatic
+  /// Longest time one call may wait for another rank; 0 takes the world's.
+  std::chrono::milliseconds timeout{0};
+};
+
+inline constexpr int kMaxLanes = 16;
+
+/// The arguments of one call. Every rank's call must agree on `rows`.
+struct AllGatherGemmCall {
+  /// This rank's rows of A: M_r × K in the weights' type. M_r may be 0.
+  ConstMatrix a;
+  /// Receives M × N (M = the sum of all shards): f32, f16 or bf16. Overwritten, never read.
+  Matrix c;
+  /// Rows of every rank, in rank order. Empty means that every rank brings a.rows.
+  std::span<const std::int64_t> rows = {};
+  /// When set, also receives the gathered A: M × K in A's type.
+  std::optional<Matrix> gathered_a = std::nullopt;
+};
+
+/// A prepared operator: weights bound, window slots allocated, threads parked. Call it many times.
+/// Thread-safety: one call at a time per operator; different operators may run concurrently.
+class AllGatherGemm {
+ public:
+  /// Collective. Every rank passes the same options and weights of the same K and type (N may
+  /// differ). Errors: kInvalidArgument, kOutOfMemory, kMismatch, kTimeout, kPeerLost.
+  static Result<AllGatherGemm> create(const World& world, PackedWeights weights,
+                                      AllGatherGemmOptions options);
+
+  AllGatherGemm(AllGatherGemm&&) noexcept;
+  AllGatherGemm& operator=(AllGatherGemm&&) noexcept;
+  /// Not collective: a peer that still calls the operator afterwards gets kPeerLost.
+  ~AllGatherGemm();
+
+  /// Collective. Computes C on every rank. On return the caller may reuse A and C. C must not
+  /// overlap A or gathered_a. After an error other than kInvalidArgument the operator stays
+  /// failed: the first failure is returned by this and all later calls on every rank.
+  Status run(const AllGatherGemmCall& call);
+
+  /// The place in this rank's window where the next call's A may be written, so that the call
+  /// copies nothing: `rows` × K, dense. Pass the view as `a` of the next call. Waits until the
+  /// ranks have finished with the slot. Transfer::pull only; kUnsupported otherwise.
+  [[nodiscard]] Result<Matrix> acquire_input(std::int64_t rows);
+
+  [[nodiscard]] std::int64_t chunks(std::int64_t rows) const;  ///< chunks of a shard of `rows`
+  [[nodiscard]] std::int64_t tile_m() const;
+  [[nodiscard]] std::int64_t tile_k() const;
+  [[nodiscard]] std::int64_t window_bytes() const;  ///< shared memory that this rank's part takes
+
+  [[nodiscard]] op::AllGatherGemmImpl& impl() const { return *impl_; }
+
+ private:
+  explicit AllGatherGemm(std::unique_ptr<op::AllGatherGemmImpl> impl);
+  std::unique_ptr<op::AllGatherGemmImpl> impl_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The blocked multiply over packed panels. stream/compute_engine.cc drives it: for each K-block
+// pack A rows, multiply them with the packed weights into accumulators that stay in L2, and at the
+// end store the accumulators into C. One Scratch per compute thread; PackedB is shared and
+// immutable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu_features.h"
+#include "tandem/matrix.h"
+#include "tile/contract.h"
+#include "tile/kernel.h"
+
+namespace tandem::block {
+
+/// Rows and columns of C that one thread accumulates at a time; multiples of mr and nr.
+struct Blocking {
+  std::int64_t mc = 0;
+  std::int64_t nc = 0;
+};
+
+/// From the caches: the derivation is at the definition.
+[[nodiscard]] Blocking blocking_for(const tile::Kernel& kernel, const base::CacheSizes& caches);
+
+/// Packed weights: for each column panel of nr columns, all of K: panel p, K-block at k0 starts at
+/// data + p * panel_bytes + k0 * nr * b_bytes. `data` is owned by the op layer, 64-byte aligned.
+struct PackedB {
+  const tile::Kernel* kernel = nullptr;
+  std::int64_t k = 0;
+  std::int64_t n = 0;
+  std::byte* data = nullptr;
+
+  [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
+  [[nodiscard]] std::size_t panel_bytes() const;
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(panels()) * panel_bytes();
+  }
+  [[nodiscard]] const std::byte* at(std::int64_t panel, std::int64_t k0) const;
+};
+
+/// Packs panels [begin, end) of `b` into `out`; disjoint ranges may be packed concurrently.
+void pack_b(ConstMatrix b, BLayout layout, std::int64_t begin, std::int64_t end, PackedB& out);
+
+/// Bytes of packed A, and of accumulators, that one thread needs. Both 64-byte aligned.
+[[nodiscard]] std::size_t packed_a_bytes(const tile::Kernel& kernel, const Blocking& blocking);
+[[nodiscard]] std::size_t accumulator_bytes(const tile::Kernel& kernel, const Blocking& blocking);
+
+/// Packs `count` (≤ mc) rows of kc elements. rows[i] points at row i's element 0 (k = 0) and the
+/// block starts at element k0: rows may lie anywhere, in several ranks' windows.
+void pack_a(const tile::Kernel& kernel, const std::byte* const* rows, std::int64_t count,
+            std::int64_t k0, std::int64_t kc, std::byte* packed);
+
+/// accumulators (+)= packed A × B[k0 : k0 + kc, columns [col0, col0 + cols)]. col0 is a multiple of
+/// nr, cols ≤ nc.
+void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, std::int64_t k0,
+              std::int64_t kc, std::int64_t col0, std::int64_t cols, std::byte* accumulators,
+              bool first);
+
+/// Writes rows × cols accumulators to `c` (a view of exactly that block), rounding to its type.
+void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
+           std::int64_t cols, Matrix c);
+
+}  // namespace tandem::block

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lane: one ordered stream of parcels from this rank to its peers. What a parcel is stays the same
+// for every transport; when it arrives is the transport's own matter. One thread uses a lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "symm/window.h"
+#include "tandem/transport.h"
+
+namespace tandem::transport {
+
+/// A rectangle of bytes for a peer, and the counter that tells of its arrival. When `copy` is false
+/// the bytes already lie where the peer will read them (pull): only the link's time and the notify
+/// remain.
+struct Parcel {
+  int peer = 0;
+  int counter = 0;  ///< in the peer's part; grows by one on arrival
+  bool copy = false;
+  const std::byte* from = nullptr;
+  std::size_t from_pitch = 0;
+  std::size_t to = 0;  ///< offset in the peer's part
+  std::size_t to_pitch = 0;
+  std::size_t row_bytes = 0;
+  std::int64_t rows = 0;
+};
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  /// Accepts a parcel; parcels to one peer arrive in the order of send(). `from` must stay valid
+  /// until flush() returns. May block for the link's time, never for the peer.
+  virtual Status send(const Parcel& parcel) = 0;
+  /// Returns when every parcel has arrived (was notified).
+  virtual Status flush() = 0;
+};
+
+/// `index` is the lane's number on this rank (it salts the sim transport's jitter).
+[[nodiscard]] std::unique_ptr<Lane> make_lane(const TransportSpec& spec, symm::Window& window,
+                                              int index);
+
+}  // namespace tandem::transport
