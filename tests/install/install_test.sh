@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs a finished build into an empty prefix, then does as a user would: builds examples/ with
+# nothing but that prefix, and runs them with the installed command. ctest runs it as
+# install.package, for the static library and, in the clang build, for the shared one.
+#
+#   install_test.sh BUILD_FOLDER WORK_FOLDER
+set -euo pipefail
+build=$(realpath "$1")
+source=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
+rm -rf "$2"
+mkdir -p "$2"
+work=$(realpath "$2")
+prefix=$work/prefix
+
+cmake --install "$build" --prefix "$prefix" >"$work/install.log"
+cp -r "$source/examples" "$work/source"
+cmake -S "$work/source" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+cmake --build "$work/build"
+
+# The header set that is installed is the public one, whole.
+diff <(cd "$source/include" && find . -type f | sort) <(cd "$prefix/include" && find . -type f | sort)
+
+# Nothing of the build may be needed any longer: no loader path, no variable.
+cd "$work/build"
+env -i PATH="$prefix/bin:/usr/bin:/bin" tandem --version
+env -i PATH="$prefix/bin:/usr/bin:/bin" tandem launch -n 2 -- ./allgather_gemm | tee output.txt
+grep -q '^2 ranks: C is 512 x 512' output.txt
+env -i ./thread_ranks
+
+# The pkg-config file has all that a static link needs.
+if [[ -f $(find "$prefix" -name 'libtandem.a') ]]; then
+  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
+  export PKG_CONFIG_PATH
+  read -ra flags < <(pkg-config --static --cflags --libs tandem)
+  "${CXX:-c++}" -std=c++20 "$source/examples/thread_ranks.cc" "${flags[@]}" -o by_pkg_config
+  ./by_pkg_config
+fi
