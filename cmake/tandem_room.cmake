@@ -11,9 +11,10 @@ target_compile_options(tandem_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi -ffp-contract=off
   $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
 if(TANDEM_SANITIZE)
-  target_compile_options(tandem_flags INTERFACE -fsanitize=${TANDEM_SANITIZE}
+  string(REGEX REPLACE "^address$" "address,undefined" sanitizers ${TANDEM_SANITIZE})
+  target_compile_options(tandem_flags INTERFACE -fsanitize=${sanitizers}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
-  target_link_options(tandem_flags INTERFACE -fsanitize=${TANDEM_SANITIZE})
+  target_link_options(tandem_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
 function(tandem_room name)
