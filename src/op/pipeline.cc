@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pipeline: creation, then the life of a call in run().
+#include "op/pipeline.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "platform/delay.h"
+#include "platform/topology.h"
+#include "tile/contract.h"
+
+namespace tandem::op {
+namespace {
+
+/// Slots per rank. With two, a rank writes call c while its peers still read call c − 1.
+constexpr std::uint64_t kSlots = 2;
+/// Up to here the calling thread moves the chunks itself before it computes: waking a lane thread
+/// takes 5 to 50 µs, copying 64 KiB about 5.
+constexpr std::int64_t kInlineBytes = 64 << 10;
+constexpr std::int64_t kInlineParcels = 64;
+constexpr std::size_t kAlign = 64;
+
+constexpr std::size_t align(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> world,
+                                                   const block::PackedB& weights,
+                                                   const AllGatherGemmOptions& options) {
+  std::unique_ptr<Pipeline> self(new Pipeline);
+  self->world_ = std::move(world);
+  self->weights_ = &weights;
+  self->options_ = options;
+  self->blocking_ = block::blocking_for(*weights.kernel, platform::cache_sizes());
+  self->policy_ = {.k = weights.k,
+                   .element_bytes = static_cast<std::int64_t>(size_of(weights.kernel->type)),
+                   .tile_m = options.tile_m,
+                   .tile_k = options.tile_k,
+                   .block_rows = self->blocking_.mc};
+
+  // A rank that fails alone says so before the others wait for it in create_window().
+  const Status local = self->allocate();
+  auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code())});
+  if (!local.ok()) return local;
+  if (!codes.ok()) return codes.status();
+  for (std::size_t r = 0; r < codes->size(); ++r) {
+    const auto code = static_cast<StatusCode>((*codes)[r][0]);
+    if (code == StatusCode::kOk) continue;
+    return Status(
+        code, fmt::format("rank {} could not create its part of the operator: {}", r, name(code)));
+  }
+  if (Status status = self->create_window(); !status.ok()) return status;
+  return self;
+}
+
+Status Pipeline::allocate() {
+  const tile::Kernel& kernel = *weights_->kernel;
+  const std::size_t a_bytes = align(block::packed_a_bytes(kernel, blocking_));
+  const std::size_t each = a_bytes + align(block::accumulator_bytes(kernel, blocking_));
+  const int threads = options_.compute_threads;
+  auto memory =
+      platform::PageBuffer::create(each * static_cast<std::size_t>(threads), /*huge=*/true);
+  if (!memory.ok()) return memory.status();
+  scratch_memory_ = std::move(memory).value();
+  for (int t = 0; t < threads; ++t) {
+    std::byte* at = scratch_memory_.data() + static_cast<std::size_t>(t) * each;
+    scratch_.push_back(
+        {at, at + a_bytes, std::vector<const std::byte*>(static_cast<std::size_t>(blocking_.mc))});
+  }
+
+  auto compute_team = platform::Team::create(threads - 1, "tandem-compute", world_->spin(threads));
+  if (!compute_team.ok()) return compute_team.status();
+  compute_team_ = std::move(compute_team).value();
+  // Lanes never poll between calls: they share the cores with the compute threads.
+  auto lane_team = platform::Team::create(options_.comm_threads, "tandem-lane", platform::Spin{});
+  if (!lane_team.ok()) return lane_team.status();
+  lane_team_ = std::move(lane_team).value();
+  return {};
+}
+
+Status Pipeline::create_window() {
+  const int ranks = world_->size();
+  const std::size_t shard_bytes =
+      align(static_cast<std::size_t>(options_.max_rows * policy_.k * policy_.element_bytes));
+  const std::size_t places =
+      options_.transfer == Transfer::push ? static_cast<std::size_t>(ranks) : 1;
+  const std::size_t headers = align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
+  auto window = world_->create_window({.bytes = kSlots * (headers + places * shard_bytes),
+                                       .counters = 2 * ranks + ranks * options_.comm_threads});
+  if (!window.ok()) return window.status();
+  window_ = std::move(window).value();
+  for (int lane = 0; lane < options_.comm_threads; ++lane) {
+    lanes_.push_back(transport::make_lane(options_.transport, *window_, lane));
+  }
+  return {};
+}
+
+std::size_t Pipeline::header_offset(std::uint64_t call) const {
+  return static_cast<std::size_t>(call % kSlots) *
+         align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
+}
+
+std::size_t Pipeline::data_offset(std::uint64_t call, int source) const {
+  const std::size_t headers =
+      kSlots * align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
+  const std::size_t shard =
+      align(static_cast<std::size_t>(options_.max_rows * policy_.k * policy_.element_bytes));
+  const bool push = options_.transfer == Transfer::push;
+  const std::size_t slot = static_cast<std::size_t>(call % kSlots);
+  const std::size_t place =
+      push ? slot * static_cast<std::size_t>(size()) + static_cast<std::size_t>(source) : slot;
+  return headers + place * shard;
+}
+
+std::uint32_t Pipeline::credit(std::uint64_t call) const {
+  // The first kSlots calls find their slots unused; done counters start at zero.
+  return call > kSlots ? static_cast<std::uint32_t>(call - kSlots) : 0;
+}
+
+std::vector<stream::Shard> Pipeline::shards(const ConstMatrix& own,
+                                            std::span<const std::int64_t> rows,
+                                            std::uint64_t call) const {
+  const std::size_t element = static_cast<std::size_t>(policy_.element_bytes);
+  std::vector<stream::Shard> shards;
+  std::int64_t row0 = 0;
+  for (int r = 0; r < size(); ++r) {
+    stream::Shard shard;
+    shard.row0 = row0;
+    shard.rows = rows[static_cast<std::size_t>(r)];
+    shard.local = r == rank();
+    if (shard.local) {
+      shard.data = static_cast<const std::byte*>(own.data);
+      shard.pitch = static_cast<std::size_t>(own.stride) * element;
+    } else {
+      const int holder = options_.transfer == Transfer::push ? rank() : r;
+      shard.data = window_->data(holder) + data_offset(call, r);
+      shard.pitch = static_cast<std::size_t>(policy_.k) * element;
+    }
+    shard.plan = plan(shard.rows);
+    shard.counter = progress_counter(r);
+    shard.base = base_[static_cast<std::size_t>(r)];
+    row0 += shard.rows;
+    shards.push_back(shard);
+  }
+  return shards;
+}
+
+bool Pipeline::sends_inline(const stream::SendJob& job) const {
+  if (options_.transport.kind != TransportKind::shm) return false;
+  const std::int64_t peers = size() - 1;
+  const std::int64_t bytes = job.shard.rows * policy_.k * policy_.element_bytes;
+  const std::int64_t moved = job.transfer == Transfer::push ? bytes * peers
+                             : job.in_place                 ? 0
+                                                            : bytes;
+  return moved <= kInlineBytes && job.plan.chunks() * peers <= kInlineParcels;
+}
+
+Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arrivals,
+                         std::span<const std::int64_t> rows) {
+  // On a link the peers' rows come late: then a rank's own rows are worth a pass over B of their
+  // own. In shared memory they are there at once, and B is read once for all.
+  std::vector<stream::RowBlock> blocks =
+      stream::plan_row_blocks(rows, {.own = rank(),
+                                     .most_rows = blocking_.mc,
+                                     .quantum = weights_->kernel->mr,
+                                     .merge_own = options_.transport.kind == TransportKind::shm});
+  if (job.c.data != nullptr) {
+    const auto groups = stream::plan_column_groups(
+        *weights_, blocking_, static_cast<std::int64_t>(blocks.size()), options_.compute_threads);
+    job.column_groups = groups.count;
+    job.group_cols = groups.cols;
+  }
+  stream::TaskQueue tasks(arrivals, std::move(blocks), job.parts(), job.k,
+                          std::min(tile::kKc, job.k));
+
+  const int workers =
+      static_cast<int>(std::clamp<std::int64_t>(tasks.tasks() - 1, 0, compute_team_->size()));
+  std::vector<Status> worker_status(static_cast<std::size_t>(workers));
+  compute_team_->start(workers, [&](int w) {
+    const auto i = static_cast<std::size_t>(w);
+    worker_status[i] = stream::compute(job, arrivals, tasks, scratch_[i + 1]);
+  });
+  Status status = stream::compute(job, arrivals, tasks, scratch_[0]);
+  compute_team_->join();
+  for (const Status& s : worker_status) {
+    if (status.ok()) status = s;
+  }
+  return status;
+}
+
+Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t> rows,
+                     Phase phase) {
+  if (Status failed = window_->failure(); !failed.ok()) return failed;
+  const std::uint64_t number = ++call_;
+  const auto timeout = options_.timeout;
+
+  stream::CallHeader own{
+      .call = number, .ranks = size(), .phase = static_cast<std::int32_t>(phase), .k = policy_.k};
+  std::copy(rows.begin(), rows.end(), own.rows.begin());
+  stream::CallHeaders headers(*window_, own, header_offset(number), header_counter());
+  const stream::Arrivals arrivals(shards(call.a, rows, number), options_.comm_threads,
+                                  window_.get(), &headers, number);
+
+  const std::size_t slot = data_offset(number, rank());
+  const stream::SendJob send{.shard = call.a,
+                             .plan = plan(call.a.rows),
+                             .lanes = options_.comm_threads,
+                             .transfer = options_.transfer,
+                             .in_place = options_.transfer == Transfer::pull &&
+                                         call.a.data == window_->data(rank()) + slot &&
+                                         call.a.stride == policy_.k,
+                             .by_peer = options_.transport.kind != TransportKind::shm ||
+                                        options_.transfer == Transfer::push,
+                             .slot = slot,
+                             .progress_counter = progress_counter(rank()),
+                             .done_counter = done_counter(),
+                             .credit = credit(number),
+                             .call = number,
+                             .timeout = timeout};
+  std::vector<Status> lane_status(lanes_.size());
+  const auto send_lane = [&](int lane) {
+    const auto i = static_cast<std::size_t>(lane);
+    lane_status[i] = stream::send_shard(send, lane, *lanes_[i], *window_, headers);
+  };
+  const int lanes = static_cast<int>(lanes_.size());
+  if (size() > 1 && sends_inline(send)) {
+    for (int lane = 0; lane < lanes; ++lane) send_lane(lane);
+  } else if (size() > 1) {
+    lane_team_->start(lanes, send_lane);
+  }
+
+  stream::ComputeJob job{.weights = weights_,
+                         .k = policy_.k,
+                         .c = phase == Phase::fused ? call.c : Matrix{},
+                         .gathered_a = call.gathered_a,
+                         .timeout = timeout};
+  Status status = compute(job, arrivals, rows);
+  lane_team_->join();
+  for (const Status& s : lane_status) {
+    if (status.ok()) status = s;
+  }
+  // A rank that brings no rows may still disagree; and no call ends before all have begun it.
+  if (status.ok()) status = arrivals.wait_headers(timeout);
+  if (!status.ok()) return window_->fail(status);
+  finish(arrivals.shards());
+  return {};
+}
+
+void Pipeline::finish(std::span<const stream::Shard> shards) {
+  platform::protocol_step("computed to done");
+  for (int r = 0; r < size(); ++r) {
+    const std::int64_t chunks = shards[static_cast<std::size_t>(r)].plan.chunks();
+    for (int lane = 0; lane < options_.comm_threads; ++lane) {
+      base_[static_cast<std::size_t>(r)][static_cast<std::size_t>(lane)] +=
+          static_cast<std::uint32_t>(stream::on_lane(chunks, lane, options_.comm_threads));
+    }
+    if (r != rank()) window_->notify(r, done_counter() + rank());
+  }
+}
+
+Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c) {
+  std::vector<stream::Shard> shards;
+  std::int64_t row0 = 0;
+  for (std::int64_t count : rows) {
+    stream::Shard shard;
+    shard.data = gathered.row(row0);
+    shard.pitch = static_cast<std::size_t>(gathered.stride * policy_.element_bytes);
+    shard.row0 = row0;
+    shard.rows = count;
+    row0 += count;
+    shards.push_back(shard);
+  }
+  const stream::Arrivals arrivals(std::move(shards), options_.comm_threads, nullptr, nullptr, 0);
+  stream::ComputeJob job{.weights = weights_, .k = policy_.k, .c = c, .timeout = options_.timeout};
+  return compute(job, arrivals, rows);
+}
+
+Result<Matrix> Pipeline::acquire_input(std::int64_t rows) {
+  if (Status failed = window_->failure(); !failed.ok()) return failed;
+  const std::uint64_t next = call_ + 1;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    Status status =
+        stream::wait_credit(*window_, done_counter(), r, credit(next), next, options_.timeout);
+    if (!status.ok()) return status;
+  }
+  return dense(window_->data(rank()) + data_offset(next, rank()), weights_->kernel->type, rows,
+               policy_.k);
+}
+
+}  // namespace tandem::op

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pipeline: what every streaming operator is made of. It owns the window with its slots, the lanes,
+// the threads and their scratch memory, and runs a call: header, credits, the communication
+// engine beside the compute engine, done. Operators validate and then call run(). run() is the
+// place to start reading; docs/protocol.md tells the story.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "block/multiply.h"
+#include "platform/page_buffer.h"
+#include "platform/team.h"
+#include "stream/arrivals.h"
+#include "stream/call_header.h"
+#include "stream/comm_engine.h"
+#include "stream/compute_engine.h"
+#include "symm/world.h"
+#include "tandem/allgather_gemm.h"
+#include "transport/lane.h"
+
+namespace tandem::op {
+
+/// What part of the operator a call performs. Measurements use the parts alone.
+enum class Phase : std::int32_t { fused, gather };
+
+class Pipeline {
+ public:
+  /// Collective. `weights` must outlive the pipeline. Options are valid and resolved.
+  static Result<std::unique_ptr<Pipeline>> create(std::shared_ptr<symm::World> world,
+                                                  const block::PackedB& weights,
+                                                  const AllGatherGemmOptions& options);
+
+  /// Collective; the arguments are valid. Phase::gather leaves C alone.
+  Status run(const AllGatherGemmCall& call, std::span<const std::int64_t> rows, Phase phase);
+  /// Not collective: the same multiply over gathered A that lies in local memory.
+  Status multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c);
+
+  Result<Matrix> acquire_input(std::int64_t rows);
+
+  [[nodiscard]] stream::ChunkPlan plan(std::int64_t rows) const { return {policy_, rows}; }
+  [[nodiscard]] std::int64_t window_bytes() const {
+    return static_cast<std::int64_t>(window_->bytes());
+  }
+  [[nodiscard]] int rank() const { return window_->rank(); }
+  [[nodiscard]] int size() const { return window_->size(); }
+
+ private:
+  Pipeline() = default;
+
+  /// What a rank needs for itself: scratch memory and threads.
+  Status allocate();
+  Status create_window();
+
+  /// Offsets in a part: the slots' headers first, then the slots' data.
+  [[nodiscard]] std::size_t header_offset(std::uint64_t call) const;
+  [[nodiscard]] std::size_t data_offset(std::uint64_t call, int source) const;
+  /// Counters of a part: headers, done, then progress, each by source rank.
+  [[nodiscard]] int header_counter() const { return 0; }
+  [[nodiscard]] int done_counter() const { return size(); }
+  [[nodiscard]] int progress_counter(int source) const {
+    return 2 * size() + source * options_.comm_threads;
+  }
+  /// The done count at which the slot of `call` may be written again.
+  [[nodiscard]] std::uint32_t credit(std::uint64_t call) const;
+
+  [[nodiscard]] std::vector<stream::Shard> shards(const ConstMatrix& own,
+                                                  std::span<const std::int64_t> rows,
+                                                  std::uint64_t call) const;
+  [[nodiscard]] bool sends_inline(const stream::SendJob& job) const;
+  Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals,
+                 std::span<const std::int64_t> rows);
+  void finish(std::span<const stream::Shard> shards);
+
+  std::shared_ptr<symm::World> world_;
+  const block::PackedB* weights_ = nullptr;
+  AllGatherGemmOptions options_;
+  stream::TilePolicy policy_;
+  block::Blocking blocking_;
+  std::unique_ptr<symm::Window> window_;
+  std::vector<std::unique_ptr<transport::Lane>> lanes_;
+  std::unique_ptr<platform::Team> lane_team_, compute_team_;
+  platform::PageBuffer scratch_memory_;
+  std::vector<stream::Scratch> scratch_;
+  std::uint64_t call_ = 0;  ///< number of the last call
+  std::array<std::array<std::uint32_t, kMaxLanes>, kMaxRanks>
+      base_{};  ///< progress before the next call
+};
+
+}  // namespace tandem::op

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrivals: gathered A as one call sees it, row by row: where each row lies (in the caller's own
+// matrix, a peer's window or this rank's window) and whether it has arrived. The compute engine
+// asks, the communication engines of the peers answer through the progress counters.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "stream/call_header.h"
+#include "stream/chunk_plan.h"
+#include "symm/window.h"
+#include "tandem/allgather_gemm.h"
+
+namespace tandem::stream {
+
+/// The rows of one rank.
+struct Shard {
+  const std::byte* data = nullptr;  ///< element (0, 0)
+  std::size_t pitch = 0;            ///< bytes from row to row
+  std::int64_t row0 = 0;            ///< its first row in gathered A
+  std::int64_t rows = 0;
+  bool local = true;  ///< there from the start
+  // Only for shards that travel:
+  ChunkPlan plan;
+  int counter = 0;                              ///< progress counter of lane 0
+  std::array<std::uint32_t, kMaxLanes> base{};  ///< per lane, its value before this call
+};
+
+/// Thread-safe: all members may be called from every compute thread.
+class Arrivals {
+ public:
+  /// `window` and `headers` may be null when every shard is local.
+  Arrivals(std::vector<Shard> shards, int lanes, symm::Window* window, CallHeaders* headers,
+           std::uint64_t call)
+      : shards_(std::move(shards)),
+        lanes_(lanes),
+        window_(window),
+        headers_(headers),
+        call_(call) {}
+
+  [[nodiscard]] const std::vector<Shard>& shards() const { return shards_; }
+  /// Address of element (row, 0) of gathered A.
+  [[nodiscard]] const std::byte* row(std::int64_t row) const;
+
+  /// True when rows [row0, row_end) are there in columns [0, k_end). Acquire.
+  [[nodiscard]] bool ready(std::int64_t row0, std::int64_t row_end, std::int64_t k_end) const;
+  /// Blocks until ready(), or returns why it never will be.
+  Status wait(std::int64_t row0, std::int64_t row_end, std::int64_t k_end,
+              std::chrono::milliseconds timeout) const;
+  /// Blocks until every rank's header agrees: also those that bring no rows.
+  Status wait_headers(std::chrono::milliseconds timeout) const;
+
+  /// What is still to come from a rank out of its first `rows` rows and columns [0, k_end).
+  [[nodiscard]] std::optional<WaitDetail> missing(int rank, std::int64_t rows,
+                                                  std::int64_t k_end) const;
+  [[nodiscard]] symm::Window* window() const { return window_; }
+
+ private:
+  [[nodiscard]] bool arrived(int rank, std::int64_t rows, std::int64_t k_end) const;
+
+  std::vector<Shard> shards_;
+  int lanes_;
+  symm::Window* window_;
+  CallHeaders* headers_;
+  std::uint64_t call_;
+};
+
+}  // namespace tandem::stream

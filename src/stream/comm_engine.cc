@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of sending. send_shard() at the end is the place to start reading.
+#include "stream/comm_engine.h"
+
+#include <cstring>
+
+#include "platform/delay.h"
+
+namespace tandem::stream {
+namespace {
+
+/// One lane's view of a call.
+class Sender {
+ public:
+  Sender(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,
+         CallHeaders& headers)
+      : job_(job),
+        index_(index),
+        lane_(lane),
+        window_(window),
+        headers_(headers),
+        element_(size_of(job.shard.type)),
+        pitch_(static_cast<std::size_t>(job.shard.cols) * element_) {}
+
+  Status open(int peer) {
+    Status status =
+        wait_credit(window_, job_.done_counter, peer, job_.credit, job_.call, job_.timeout);
+    if (status.ok() && index_ == 0) headers_.publish(peer);
+    return status;
+  }
+
+  /// Pull: copies a chunk into this rank's own slot, where all peers read it.
+  void stage(std::int64_t c) {
+    const Chunk chunk = job_.plan.chunk(c);
+    const std::size_t bytes = static_cast<std::size_t>(chunk.cols) * element_;
+    for (std::int64_t i = chunk.row0; i < chunk.row0 + chunk.rows; ++i) {
+      window_.put(window_.rank(), job_.slot + offset(i, chunk.k0), source(i, chunk.k0), bytes);
+    }
+    platform::protocol_step("chunk staged");
+  }
+
+  Status send(std::int64_t c, int peer) {
+    const Chunk chunk = job_.plan.chunk(c);
+    return lane_.send({.peer = peer,
+                       .counter = job_.progress_counter + index_,
+                       .copy = job_.transfer == Transfer::push,
+                       .from = source(chunk.row0, chunk.k0),
+                       .from_pitch = static_cast<std::size_t>(job_.shard.stride) * element_,
+                       .to = job_.slot + offset(chunk.row0, chunk.k0),
+                       .to_pitch = pitch_,
+                       .row_bytes = static_cast<std::size_t>(chunk.cols) * element_,
+                       .rows = chunk.rows});
+  }
+
+ private:
+  [[nodiscard]] const std::byte* source(std::int64_t row, std::int64_t k0) const {
+    return job_.shard.row(row) + static_cast<std::size_t>(k0) * element_;
+  }
+  [[nodiscard]] std::size_t offset(std::int64_t row, std::int64_t k0) const {
+    return static_cast<std::size_t>(row) * pitch_ + static_cast<std::size_t>(k0) * element_;
+  }
+
+  const SendJob& job_;
+  int index_;
+  transport::Lane& lane_;
+  symm::Window& window_;
+  CallHeaders& headers_;
+  std::size_t element_;
+  std::size_t pitch_;
+};
+
+}  // namespace
+
+Status wait_credit(symm::Window& window, int done_counter, int peer, std::uint32_t credit,
+                   std::uint64_t call, std::chrono::milliseconds timeout) {
+  const int counter = done_counter + peer;
+  return window.wait_until(
+      counter, credit,
+      {.rank = peer, .call = call, .chunk = -1, .expected = credit, .seen = window.read(counter)},
+      platform::Clock::now() + timeout);
+}
+
+Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,
+                  CallHeaders& headers) {
+  Sender sender(job, index, lane, window, headers);
+  const int ranks = window.size();
+  const std::int64_t chunks = job.plan.chunks();
+  const bool staging = job.transfer == Transfer::pull && !job.in_place;
+  const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
+
+  // A slot that all peers read is free only when all of them have finished with it.
+  const bool open_all = staging || !job.by_peer;
+  for (int step = 1; open_all && step < ranks; ++step) {
+    if (Status status = sender.open(peer_at(step)); !status.ok()) return status;
+  }
+  const auto deliver = [&](std::int64_t c, int step) {
+    if (staging && step == 1) sender.stage(c);
+    return sender.send(c, peer_at(step));
+  };
+  if (job.by_peer) {
+    for (int step = 1; step < ranks; ++step) {
+      if (!open_all) {
+        if (Status status = sender.open(peer_at(step)); !status.ok()) return status;
+      }
+      for (std::int64_t c = index; c < chunks; c += job.lanes) {
+        if (Status status = deliver(c, step); !status.ok()) return status;
+      }
+    }
+  } else {
+    for (std::int64_t c = index; c < chunks; c += job.lanes) {
+      for (int step = 1; step < ranks; ++step) {
+        if (Status status = deliver(c, step); !status.ok()) return status;
+      }
+    }
+  }
+  return lane.flush();
+}
+
+}  // namespace tandem::stream

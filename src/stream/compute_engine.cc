@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// THE ONE LOOP: multiply() below. For a block of rows and a group of columns it walks K, waits
+// until the chunk that completes the next K-block has arrived, packs the rows from wherever they
+// lie, and multiplies. The accumulators stay in cache until all of K is done; then C is written,
+// once.
+#include "stream/compute_engine.h"
+
+#include <algorithm>
+#include <cfenv>
+#include <cstring>
+
+#include "platform/delay.h"
+#include "tile/contract.h"
+
+namespace tandem::stream {
+namespace {
+
+/// The contract's arithmetic whatever the caller has set: round to nearest, subnormals kept.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
+
+Matrix block_of(const Matrix& m, std::int64_t row0, std::int64_t rows, std::int64_t col0,
+                std::int64_t cols) {
+  return {m.row(row0) + static_cast<std::size_t>(col0) * size_of(m.type), m.type, rows, cols,
+          m.stride};
+}
+
+Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& task,
+                Scratch& scratch) {
+  const tile::Kernel& kernel = *job.weights->kernel;
+  const RowBlock& block = task.block;
+  const std::int64_t row_end = block.row0 + block.rows;
+  const std::int64_t col0 = task.part * job.group_cols;
+  const std::int64_t cols = std::min(job.group_cols, job.weights->n - col0);
+  for (std::int64_t i = 0; i < block.rows; ++i) {
+    scratch.rows[static_cast<std::size_t>(i)] = arrivals.row(block.row0 + i);
+  }
+
+  for (std::int64_t k0 = 0; k0 < job.k; k0 += tile::kKc) {
+    const std::int64_t kc = std::min(tile::kKc, job.k - k0);
+    Status arrived = arrivals.wait(block.row0, row_end, k0 + kc, job.timeout);
+    if (!arrived.ok()) return arrived;
+    platform::protocol_step("arrival to reading");
+    block::pack_a(kernel, scratch.rows.data(), block.rows, k0, kc, scratch.packed_a);
+    block::multiply(*job.weights, scratch.packed_a, block.rows, k0, kc, col0, cols,
+                    scratch.accumulators, k0 == 0);
+  }
+  block::store(kernel, scratch.accumulators, block.rows, cols,
+               block_of(job.c, block.row0, block.rows, col0, cols));
+  return {};
+}
+
+Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task) {
+  const RowBlock& block = task.block;
+  Status arrived = arrivals.wait(block.row0, block.row0 + block.rows, job.k, job.timeout);
+  if (!arrived.ok()) return arrived;
+  const Matrix& to = *job.gathered_a;
+  const std::size_t bytes = static_cast<std::size_t>(job.k) * size_of(to.type);
+  for (std::int64_t row = block.row0; row < block.row0 + block.rows; ++row) {
+    std::memcpy(to.row(row), arrivals.row(row), bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+ColumnGroups plan_column_groups(const block::PackedB& weights, const block::Blocking& blocking,
+                                std::int64_t row_blocks, int threads) {
+  // Three tasks a thread keep the last one from leaving the others idle for long.
+  constexpr std::int64_t kTasksPerThread = 3;
+  const std::int64_t nr = weights.kernel->nr;
+  const std::int64_t panels = weights.panels();
+  std::int64_t groups = (panels * nr + blocking.nc - 1) / blocking.nc;
+  if (threads > 1 && row_blocks > 0) {
+    groups = std::max(groups, (kTasksPerThread * threads + row_blocks - 1) / row_blocks);
+  }
+  groups = std::min(groups, panels);
+  const std::int64_t group_panels = (panels + groups - 1) / groups;
+  return {static_cast<int>((panels + group_panels - 1) / group_panels), group_panels * nr};
+}
+
+Status compute(const ComputeJob& job, const Arrivals& arrivals, TaskQueue& tasks,
+               Scratch& scratch) {
+  FloatEnvironment environment;
+  while (true) {
+    auto task = tasks.next(job.timeout);
+    if (!task.ok()) return task.status();
+    if (!task->has_value()) return {};
+    Status done = (*task)->part < job.column_groups ? multiply(job, arrivals, **task, scratch)
+                                                    : gather(job, arrivals, **task);
+    if (!done.ok()) return done;
+  }
+}
+
+}  // namespace tandem::stream

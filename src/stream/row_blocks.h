@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RowBlocks: in which pieces, and in which order, a rank multiplies the gathered rows. Its own rows
+// come first since they need no waiting, then its peers' from the next rank on, in the order in
+// which they are sent. A pure function; the compute engine claims its result block by block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tandem::stream {
+
+/// Rows [row0, row0 + rows) of gathered A and of C. A block may hold the rows of several ranks.
+struct RowBlock {
+  std::int64_t row0 = 0;
+  std::int64_t rows = 0;
+};
+
+struct RowBlockPolicy {
+  int own = 0;                 ///< this rank
+  std::int64_t most_rows = 1;  ///< rows of a block at most (mc)
+  std::int64_t quantum = 1;    ///< blocks have multiples of this many rows where they can (mr)
+  /// Small shards may share a block with this rank's own rows: B is then read once for all, which
+  /// pays where the peers' rows arrive sooner than one pass over B takes.
+  bool merge_own = true;
+};
+
+/// Every row exactly once. `shards` holds the rows of every rank in rank order.
+[[nodiscard]] std::vector<RowBlock> plan_row_blocks(std::span<const std::int64_t> shards,
+                                                    const RowBlockPolicy& policy);
+
+}  // namespace tandem::stream

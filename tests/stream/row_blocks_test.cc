@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Properties of row-block plans: every gathered row once, own rows first, small shards together.
+#include "stream/row_blocks.h"
+
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tandem::stream {
+namespace {
+
+TEST(RowBlocks, CoverEveryRowOnceWithinTheLimit) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<std::int64_t> shards(1 + random() % 9);
+    for (auto& rows : shards)
+      rows = static_cast<std::int64_t>(random() % (random() % 3 == 0 ? 1 : 700));
+    const RowBlockPolicy policy{.own = static_cast<int>(random() % shards.size()),
+                                .most_rows = static_cast<std::int64_t>(1 + random() % 200),
+                                .quantum = static_cast<std::int64_t>(1 + random() % 14),
+                                .merge_own = random() % 2 == 0};
+    const std::int64_t m = std::accumulate(shards.begin(), shards.end(), std::int64_t{0});
+    std::vector<int> seen(static_cast<std::size_t>(m), 0);
+    for (const RowBlock& block : plan_row_blocks(shards, policy)) {
+      ASSERT_GT(block.rows, 0);
+      ASSERT_LE(block.rows, policy.most_rows);
+      ASSERT_GE(block.row0, 0);
+      ASSERT_LE(block.row0 + block.rows, m);
+      for (std::int64_t i = 0; i < block.rows; ++i)
+        ++seen[static_cast<std::size_t>(block.row0 + i)];
+    }
+    for (int count : seen) ASSERT_EQ(count, 1);
+  }
+}
+
+TEST(RowBlocks, OwnRowsComeFirstThenTheNextRanks) {
+  const std::vector<std::int64_t> shards{200, 200, 200};
+  const auto blocks = plan_row_blocks(shards, {.own = 1, .most_rows = 100, .quantum = 4});
+  ASSERT_EQ(blocks.size(), 6u);
+  EXPECT_EQ(blocks[0].row0, 200);
+  EXPECT_EQ(blocks[1].row0, 300);
+  EXPECT_EQ(blocks[2].row0, 400);
+  EXPECT_EQ(blocks[4].row0, 0);
+}
+
+TEST(RowBlocks, SmallShardsShareABlockSoThatBIsReadOnce) {
+  const std::vector<std::int64_t> shards{8, 8, 8, 8};
+  EXPECT_EQ(plan_row_blocks(shards, {.own = 2, .most_rows = 96}).size(), 1u);
+  const auto apart = plan_row_blocks(shards, {.own = 1, .most_rows = 96, .merge_own = false});
+  ASSERT_EQ(apart.size(), 3u);
+  EXPECT_EQ(apart[0].row0, 8);
+  EXPECT_EQ(apart[1].row0, 16);
+  EXPECT_EQ(apart[1].rows, 16);
+}
+
+TEST(RowBlocks, BlocksAreEvenAndWholeRegisterBlocks) {
+  const std::vector<std::int64_t> shards{100};
+  const auto blocks = plan_row_blocks(shards, {.most_rows = 96, .quantum = 6});
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0].rows, 54);
+  EXPECT_EQ(blocks[1].rows, 46);
+}
+
+}  // namespace
+}  // namespace tandem::stream
