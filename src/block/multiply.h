@@ -25,8 +25,9 @@ struct Blocking {
 /// From the caches: the derivation is at the definition.
 [[nodiscard]] Blocking blocking_for(const tile::Kernel& kernel, const base::CacheSizes& caches);
 
-/// Packed weights: for each column panel of nr columns, all of K: panel p, K-block at k0 starts at
-/// data + p * panel_bytes + k0 * nr * b_bytes. `data` is owned by the op layer, 64-byte aligned.
+/// Packed weights, K-block by K-block: within one, the panels of nr columns follow each other, each
+/// kc × nr elements, so that a multiply reads neighbouring panels as one stream. `data` is owned by
+/// the op layer, 64-byte aligned.
 struct PackedB {
   const tile::Kernel* kernel = nullptr;
   std::int64_t k = 0;
@@ -34,7 +35,7 @@ struct PackedB {
   std::byte* data = nullptr;
 
   [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
-  [[nodiscard]] std::size_t panel_bytes() const;
+  [[nodiscard]] std::size_t panel_bytes() const;  ///< of one panel, all of K
   [[nodiscard]] std::size_t bytes() const {
     return static_cast<std::size_t>(panels()) * panel_bytes();
   }

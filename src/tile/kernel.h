@@ -2,7 +2,7 @@
 //
 // Kernel: one row of the kernel table, all that the blocked multiply needs from one instruction
 // set for one operand type. The table (kernel_table.cc) feeds selection, tests and benches, so no
-// kernel exists untested.
+// kernel exists untested. Start reading at scalar_kernel.cc: every other kernel is that, faster.
 #pragma once
 
 #include <cstddef>
@@ -17,41 +17,55 @@
 
 namespace tandem::tile {
 
-/// Packed A panel: for each k, mr values of the multiply's A element (f32 for float operands),
-/// rows beyond the block zero. Packed B panel: for each k, nr values in B's own type, columns
-/// beyond N zero. Accumulator tile: mr × nr of f32 (s32 for s8), row-major, 64-byte aligned.
+/// The three shapes that kernels exchange, all 64-byte aligned:
+///
+/// - A panel: up to mr rows of kKc values, row-major: row r starts at element r * kKc. Values are
+///   widened (f32 for float operands). A broadcast reads A one value at a time, so rows need no
+///   transposition, and widening is one pass over each row.
+/// - B panel: kc groups of nr values in B's own type, columns beyond N zero. The order within a
+///   group is the kernel's own business.
+/// - Tile: mr × nr accumulators, row-major.
 struct Kernel {
   std::string_view target;  ///< "avx512", "avx2", "neon", "scalar"
-  DType type;               ///< operand type: f16, bf16, f32 (s8 later)
-  DType accumulator;        ///< f32 (s32 for s8)
+  DType type;               ///< operand type: f16, bf16, f32
+  DType accumulator;        ///< f32
   int mr, nr;               ///< rows and columns of the register block
   std::size_t a_bytes;      ///< bytes of one element of packed A
   std::size_t b_bytes;      ///< bytes of one element of packed B
 
-  /// True when the CPU can run it; when false *why names the missing feature.
+  /// True when the CPU can run it; when false *why names the missing features.
   bool (*runs_on)(const base::CpuFeatures& cpu, std::string* why);
 
-  /// Packs up to mr rows, given by pointers to their first element of this K-block, into one panel.
+  /// Packs row_count (1..mr) rows, given by pointers to their first element of this K-block, into
+  /// an A panel. Row pointers need not be aligned.
   void (*pack_a)(const std::byte* const* rows, int row_count, std::int64_t kc, std::byte* panel);
 
-  /// Packs one panel of up to nr columns of B, kc deep, from either layout. `b` points at the
+  /// Packs one panel of cols (1..nr) columns of B, kc deep, from either layout. `b` points at the
   /// first element of the K-block and panel; stride in elements.
   void (*pack_b)(const std::byte* b, std::int64_t stride, BLayout layout, std::int64_t kc, int cols,
                  std::byte* panel);
 
-  /// tile = (first ? 0-rooted chain : tile + chain) over kc steps, per the contract. kc in 1..kKc.
+  /// For the first `rows` (1..mr) rows of the tile: tile = chain when `first`, else tile + chain,
+  /// where chain is the contract's fma chain from zero over kc (1..kKc) steps.
   void (*multiply)(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
-                   std::byte* tile, bool first);
+                   std::byte* tile, int rows, bool first);
 
-  /// Rounds `count` f32 accumulators to `type` (f32, f16, bf16): round-to-nearest-even.
-  void (*store)(const float* from, std::int64_t count, DType type, std::byte* to);
+  /// Writes the tile's first rows × cols accumulators to `to`, rounded to nearest even. `pitch` is
+  /// the number of bytes from one row of `to` to the next.
+  void (*store)(const std::byte* tile, int rows, int cols, DType type, std::byte* to,
+                std::int64_t pitch);
+
+  [[nodiscard]] std::size_t tile_bytes() const {
+    return static_cast<std::size_t>(mr * nr) * size_of(accumulator);
+  }
 };
 
-/// All kernels, best target first, the scalar reference last.
+/// All kernels that this build has, best target first, the scalar reference last.
 [[nodiscard]] std::span<const Kernel> kernel_table();
 
 /// The kernel for `type` that `target` names, or the first that runs for "auto".
-/// Errors: kInvalidArgument (unknown name; lists the known), kUnsupported (this CPU cannot).
+/// Errors: kInvalidArgument (unknown name; lists the known), kUnsupported (this CPU cannot, or no
+/// kernel takes the type).
 [[nodiscard]] Result<const Kernel*> select_kernel(DType type, std::string_view target,
                                                   const base::CpuFeatures& cpu);
 

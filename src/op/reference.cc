@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What results are checked against: reproducible inputs, the contract's multiply in plain loops,
+// and a comparison of bits. It shares nothing with tile/ and block/ but the contract's constant,
+// so that an error there cannot hide here. The one loop that takes time is compiled a second time
+// with FMA instructions, for CPUs that have them; the bits are the same. Start reading at
+// multiply_rows().
+#include "tandem/reference.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cfenv>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/element.h"
+#include "platform/topology.h"
+#include "tile/contract.h"
+
+namespace tandem {
+namespace {
+
+// Columns summed together: their sums stay in registers (8 vectors of AVX2; 49 of 57 GFLOP/s peak
+// with gcc 12 on one Zen 4 core, where 32 columns reach 22).
+constexpr int kStrip = 64;
+// Rows of A widened together: amortises widening B without holding all of A in f32.
+constexpr std::int64_t kRowBlock = 64;
+
+/// totals (+)= a × b over one K-block: `rows` rows of A in f32, `k` apart, times kc × kStrip of B.
+[[gnu::always_inline]] inline void multiply_rows(const float* a, std::int64_t rows, std::int64_t k,
+                                                 const float* b, std::int64_t kc, float* totals,
+                                                 bool first) {
+  for (std::int64_t i = 0; i < rows; ++i, a += k, totals += kStrip) {
+    float sums[kStrip] = {};
+    for (std::int64_t kk = 0; kk < kc; ++kk) {
+      for (int j = 0; j < kStrip; ++j) sums[j] = std::fma(a[kk], b[kk * kStrip + j], sums[j]);
+    }
+    for (int j = 0; j < kStrip; ++j) totals[j] = first ? sums[j] : totals[j] + sums[j];
+  }
+}
+
+using MultiplyRows = void (*)(const float*, std::int64_t, std::int64_t, const float*, std::int64_t,
+                              float*, bool);
+
+void multiply_rows_plain(const float* a, std::int64_t rows, std::int64_t k, const float* b,
+                         std::int64_t kc, float* totals, bool first) {
+  multiply_rows(a, rows, k, b, kc, totals, first);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] void multiply_rows_fma(const float* a, std::int64_t rows,
+                                                   std::int64_t k, const float* b, std::int64_t kc,
+                                                   float* totals, bool first) {
+  multiply_rows(a, rows, k, b, kc, totals, first);
+}
+
+MultiplyRows pick_multiply_rows() {
+  const base::CpuFeatures cpu = platform::cpu_features();
+  return cpu.avx2 && cpu.fma ? multiply_rows_fma : multiply_rows_plain;
+}
+#else
+MultiplyRows pick_multiply_rows() { return multiply_rows_plain; }
+#endif
+
+struct Problem {
+  ConstMatrix a, b;
+  BLayout layout;
+  Matrix c;
+  MultiplyRows multiply;
+};
+
+/// What one thread needs. Allocated before the threads start, where failure can be reported.
+struct Buffers {
+  explicit Buffers(std::int64_t k)
+      : a(static_cast<std::size_t>(kRowBlock * k)),
+        b(static_cast<std::size_t>(tile::kKc * kStrip)),
+        totals(static_cast<std::size_t>(kRowBlock * kStrip)) {}
+  std::vector<float> a, b, totals;
+};
+
+/// Columns [col0, col0 + kStrip) of K-block [k0, k0 + kc) of B in f32; beyond N zero.
+void widen_b(const Problem& p, std::int64_t k0, std::int64_t kc, std::int64_t col0, float* out) {
+  const std::int64_t cols = std::min<std::int64_t>(kStrip, p.c.cols - col0);
+  const std::size_t bytes = size_of(p.b.type);
+  std::fill(out, out + kc * kStrip, 0.0f);
+  for (std::int64_t k = 0; k < kc; ++k) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      const std::byte* from = p.layout == BLayout::kn
+                                  ? p.b.row(k0 + k) + static_cast<std::size_t>(col0 + j) * bytes
+                                  : p.b.row(col0 + j) + static_cast<std::size_t>(k0 + k) * bytes;
+      out[k * kStrip + j] = base::load_element(p.b.type, from);
+    }
+  }
+}
+
+void multiply_block(const Problem& p, std::int64_t row0, Buffers& buffers) {
+  const std::int64_t k = p.a.cols, n = p.c.cols;
+  const std::int64_t rows = std::min(kRowBlock, p.a.rows - row0);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::byte* from = p.a.row(row0 + i);
+    float* to = buffers.a.data() + i * k;
+    for (std::int64_t kk = 0; kk < k; ++kk, from += size_of(p.a.type)) {
+      to[kk] = base::load_element(p.a.type, from);
+    }
+  }
+  for (std::int64_t col0 = 0; col0 < n; col0 += kStrip) {
+    for (std::int64_t k0 = 0; k0 < k; k0 += tile::kKc) {
+      const std::int64_t kc = std::min(tile::kKc, k - k0);
+      widen_b(p, k0, kc, col0, buffers.b.data());
+      p.multiply(buffers.a.data() + k0, rows, k, buffers.b.data(), kc, buffers.totals.data(),
+                 k0 == 0);
+    }
+    const std::int64_t cols = std::min<std::int64_t>(kStrip, n - col0);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::byte* to = p.c.row(row0 + i) + static_cast<std::size_t>(col0) * size_of(p.c.type);
+      for (std::int64_t j = 0; j < cols; ++j, to += size_of(p.c.type)) {
+        base::store_element(p.c.type, buffers.totals[static_cast<std::size_t>(i * kStrip + j)], to);
+      }
+    }
+  }
+}
+
+bool is_float(DType type) {
+  return type == DType::f16 || type == DType::bf16 || type == DType::f32;
+}
+
+Status check(ConstMatrix a, ConstMatrix b, BLayout layout, const Matrix& c, int threads) {
+  const auto refuse = [](std::string text) {
+    return Status(StatusCode::kInvalidArgument, "reference_gemm: " + text);
+  };
+  const std::int64_t b_k = layout == BLayout::kn ? b.rows : b.cols;
+  const std::int64_t b_n = layout == BLayout::kn ? b.cols : b.rows;
+  if (!is_float(a.type) || !is_float(c.type)) {
+    return refuse(
+        fmt::format("A is {} and C is {}: use f16, bf16 or f32", name(a.type), name(c.type)));
+  }
+  if (b.type != a.type) {
+    return refuse(
+        fmt::format("B is {} but A is {}: give both the same type", name(b.type), name(a.type)));
+  }
+  if (b_k != a.cols || a.cols < 1) {
+    return refuse(fmt::format(
+        "A has {} columns but B has K = {}: they must be equal and at least 1", a.cols, b_k));
+  }
+  if (c.rows != a.rows || c.cols != b_n || c.rows < 0 || c.cols < 1) {
+    return refuse(fmt::format("C is {} x {}: it must be {} x {}", c.rows, c.cols, a.rows, b_n));
+  }
+  if (threads < 1) return refuse(fmt::format("{} threads: use at least 1", threads));
+  return {};
+}
+
+/// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014): every bit of the result depends on every bit of x.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+template <class Store>
+void fill_rows(Matrix m, std::uint64_t seed, std::int64_t row0, Store store) {
+  constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;  // splitmix64's: odd, 2^64 / golden ratio
+  for (std::int64_t i = 0; i < m.rows; ++i) {
+    std::uint64_t state = mix(mix(seed + kStep) + kStep * static_cast<std::uint64_t>(row0 + i));
+    std::byte* to = m.row(i);
+    for (std::int64_t j = 0; j < m.cols; ++j, to += size_of(m.type)) {
+      state += kStep;
+      // 24 bits: as many as f32 holds exactly in [-1, 1).
+      const auto bits = static_cast<std::int32_t>(mix(state) >> 40);
+      store(static_cast<float>(bits) * 0x1p-23f - 1.0f, to);
+    }
+  }
+}
+
+/// One element as a double; NaN for a float NaN.
+double value_of(DType type, const std::byte* from) {
+  if (type == DType::s8) return static_cast<double>(static_cast<std::int8_t>(*from));
+  if (type == DType::s32) {
+    std::int32_t value = 0;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
+  return base::load_element(type, from);
+}
+
+}  // namespace
+
+void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0) {
+  switch (m.type) {
+    case DType::f32:
+      return fill_rows(m, seed, row0,
+                       [](float v, std::byte* to) { base::store_element(DType::f32, v, to); });
+    case DType::f16:
+      return fill_rows(m, seed, row0,
+                       [](float v, std::byte* to) { base::store_element(DType::f16, v, to); });
+    case DType::bf16:
+      return fill_rows(m, seed, row0,
+                       [](float v, std::byte* to) { base::store_element(DType::bf16, v, to); });
+    case DType::s8:
+    case DType::s32:
+      return;
+  }
+}
+
+Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads) {
+  Status valid = check(a, b, layout, c, threads);
+  if (!valid.ok()) return valid;
+  const Problem problem{a, b, layout, c, pick_multiply_rows()};
+  const std::int64_t blocks = (a.rows + kRowBlock - 1) / kRowBlock;
+  const std::int64_t workers = std::min<std::int64_t>(threads, blocks);
+
+  std::vector<Buffers> buffers;
+  std::vector<std::thread> team;
+  try {
+    buffers.assign(static_cast<std::size_t>(workers), Buffers(a.cols));
+    team.reserve(static_cast<std::size_t>(workers));
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kOutOfMemory,
+            fmt::format("reference_gemm: no memory for {} threads at K = {}: use fewer threads",
+                        workers, a.cols)};
+  }
+
+  std::atomic<std::int64_t> next = 0;  // relaxed: blocks are independent, join() orders the rest
+  const auto work = [&](std::size_t worker) {
+    // The contract's arithmetic whatever the caller has set: to nearest, subnormals kept.
+    std::fenv_t saved;
+    std::fegetenv(&saved);
+    std::fesetenv(FE_DFL_ENV);
+    for (std::int64_t block = next.fetch_add(1, std::memory_order_relaxed); block < blocks;
+         block = next.fetch_add(1, std::memory_order_relaxed)) {
+      multiply_block(problem, block * kRowBlock, buffers[worker]);
+    }
+    std::fesetenv(&saved);
+  };
+  for (std::size_t worker = 1; worker < buffers.size(); ++worker) {
+    try {
+      team.emplace_back(work, worker);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: those there are do the work
+    }
+  }
+  if (!buffers.empty()) work(0);
+  for (std::thread& thread : team) thread.join();
+  return {};
+}
+
+std::string Comparison::text() const {
+  if (equal()) return fmt::format("all {} elements equal", elements);
+  return fmt::format("{} of {} elements {}, the first at ({}, {}): got {}, expected {}", different,
+                     elements, different == 1 ? "differs" : "differ", first_row, first_col,
+                     first_got, first_expected);
+}
+
+Result<Comparison> compare(ConstMatrix got, ConstMatrix expected) {
+  if (got.type != expected.type || got.rows != expected.rows || got.cols != expected.cols) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("compare: {} {} x {} against {} {} x {}: types and shapes must match",
+                              name(got.type), got.rows, got.cols, name(expected.type),
+                              expected.rows, expected.cols));
+  }
+  Comparison result;
+  result.elements = got.rows * got.cols;
+  const std::size_t bytes = size_of(got.type);
+  for (std::int64_t i = 0; i < got.rows; ++i) {
+    const std::byte* x = got.row(i);
+    const std::byte* y = expected.row(i);
+    if (std::memcmp(x, y, static_cast<std::size_t>(got.cols) * bytes) == 0) continue;
+    for (std::int64_t j = 0; j < got.cols; ++j, x += bytes, y += bytes) {
+      if (std::memcmp(x, y, bytes) == 0) continue;
+      const double a = value_of(got.type, x), b = value_of(got.type, y);
+      if (std::isnan(a) && std::isnan(b)) continue;
+      if (result.different++ == 0) {
+        result.first_row = i;
+        result.first_col = j;
+        result.first_got = a;
+        result.first_expected = b;
+      }
+      if (std::isfinite(a) && std::isfinite(b)) {
+        result.max_abs_difference = std::max(result.max_abs_difference, std::abs(a - b));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace tandem

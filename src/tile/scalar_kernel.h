@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table rows of the scalar target: any CPU runs them. See scalar_kernel.cc.
+#pragma once
+
+#include <span>
+
+#include "tile/kernel.h"
+
+namespace tandem::tile {
+
+[[nodiscard]] std::span<const Kernel> scalar_kernels();
+
+}  // namespace tandem::tile

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The vector targets: one source (the -inl.h files), compiled by Highway once per instruction set,
+// each into a namespace of its own, so that no code of one target can be linked into another. The
+// instruction set comes from a pragma around those namespaces; this file itself is built with the
+// project's plain flags. Start reading at multiply-inl.h.
+
+// Only these targets have kernels. Highway insists on a baseline, which stays an empty shell here.
+#define HWY_DISABLED_TARGETS (~(HWY_AVX3 | HWY_AVX2 | HWY_NEON | HWY_EMU128 | HWY_SCALAR))
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tile/simd_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+// Whatever is included here, outside the pragma, stays free of the target's instructions.
+#include <array>
+#include <span>
+
+#include "base/element.h"
+#include "tile/simd_kernels.h"
+
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
+#include "tile/multiply-inl.h"
+#include "tile/operands-inl.h"
+#include "tile/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::tile::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+constexpr std::string_view kTarget = "avx512";
+constexpr auto kRunsOn = runs_avx512;
+#elif HWY_TARGET == HWY_AVX2
+constexpr std::string_view kTarget = "avx2";
+constexpr auto kRunsOn = runs_avx2;
+#else
+constexpr std::string_view kTarget = "neon";
+constexpr auto kRunsOn = runs_neon;
+#endif
+
+template <class Operand>
+constexpr Kernel make_kernel() {
+  return {.target = kTarget,
+          .type = Operand::kType,
+          .accumulator = DType::f32,
+          .mr = kMr,
+          .nr = kNr,
+          .a_bytes = sizeof(float),
+          .b_bytes = sizeof(typename Operand::Element),
+          .runs_on = kRunsOn,
+          .pack_a = pack_a<Operand>,
+          .pack_b = pack_b<Operand>,
+          .multiply = multiply<Operand>,
+          .store = store};
+}
+
+constexpr Kernel kKernels[] = {make_kernel<F16Operand>(), make_kernel<Bf16Operand>(),
+                               make_kernel<F32Operand>()};
+
+}  // namespace tandem::tile::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // targets that have kernels
+
+#if HWY_ONCE
+namespace tandem::tile {
+
+std::span<const Kernel> avx512_kernels() {
+#if HWY_TARGETS & HWY_AVX3
+  return N_AVX3::kKernels;
+#else
+  return {};
+#endif
+}
+
+std::span<const Kernel> avx2_kernels() {
+#if HWY_TARGETS & HWY_AVX2
+  return N_AVX2::kKernels;
+#else
+  return {};
+#endif
+}
+
+std::span<const Kernel> neon_kernels() {
+#if HWY_TARGETS & HWY_NEON
+  return N_NEON::kKernels;
+#else
+  return {};
+#endif
+}
+
+}  // namespace tandem::tile
+#endif  // HWY_ONCE

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kernel of the table that this CPU runs, against the contract written out in this file:
+// packing from both layouts, the multiply at all row counts and around kc's steps, the rounding of
+// the store. Start reading at expected_tile().
+#include "tile/kernel.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "platform/topology.h"
+#include "tests/tile/elements.h"
+#include "tile/contract.h"
+
+namespace tandem::tile {
+namespace {
+
+using tandem::testing::element;
+using tandem::testing::PoisonedBytes;
+using tandem::testing::random_elements;
+using tandem::testing::same;
+
+/// One tile's problem: rows × kc of A, kc × cols of B, both inside larger matrices.
+struct Case {
+  int rows, cols;
+  std::int64_t kc;
+  BLayout layout;
+};
+
+struct Inputs {
+  std::vector<std::byte> a, b;
+  std::int64_t a_stride, b_stride;
+};
+
+Inputs make_inputs(const Kernel& kernel, const Case& c, std::uint64_t seed) {
+  Inputs in;
+  in.a_stride = c.kc + 3;
+  in.b_stride = (c.layout == BLayout::kn ? c.cols : c.kc) + 5;
+  in.a = random_elements(kernel.type, c.rows * in.a_stride, seed);
+  in.b = random_elements(kernel.type, (c.layout == BLayout::kn ? c.kc : c.cols) * in.b_stride,
+                         seed + 1);
+  return in;
+}
+
+float a_at(const Kernel& kernel, const Inputs& in, std::int64_t i, std::int64_t k) {
+  return element(in.a, kernel.type, i * in.a_stride + k);
+}
+float b_at(const Kernel& kernel, const Case& c, const Inputs& in, std::int64_t k, std::int64_t j) {
+  return element(in.b, kernel.type,
+                 c.layout == BLayout::kn ? k * in.b_stride + j : j * in.b_stride + k);
+}
+
+/// The contract: one fma chain from zero per element.
+std::vector<float> expected_tile(const Kernel& kernel, const Case& c, const Inputs& in) {
+  std::vector<float> out;
+  for (int i = 0; i < c.rows; ++i) {
+    for (int j = 0; j < c.cols; ++j) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < c.kc; ++k) {
+        sum = std::fma(a_at(kernel, in, i, k), b_at(kernel, c, in, k, j), sum);
+      }
+      out.push_back(sum);
+    }
+  }
+  return out;
+}
+
+/// Packs and multiplies into `tile` with memory poisoned beforehand.
+void run(const Kernel& kernel, const Case& c, const Inputs& in, std::byte* tile, bool first) {
+  PoisonedBytes a_panel(static_cast<std::size_t>(kernel.mr * kKc) * kernel.a_bytes);
+  PoisonedBytes b_panel(static_cast<std::size_t>(c.kc * kernel.nr) * kernel.b_bytes);
+  std::vector<const std::byte*> rows;
+  for (int i = 0; i < c.rows; ++i) {
+    rows.push_back(in.a.data() + static_cast<std::size_t>(i * in.a_stride) * size_of(kernel.type));
+  }
+  kernel.pack_a(rows.data(), c.rows, c.kc, a_panel.data());
+  kernel.pack_b(in.b.data(), in.b_stride, c.layout, c.kc, c.cols, b_panel.data());
+  kernel.multiply(c.kc, a_panel.data(), b_panel.data(), tile, c.rows, first);
+}
+
+void check(const Kernel& kernel, const Case& c) {
+  PoisonedBytes tile(kernel.tile_bytes());
+  const Inputs one = make_inputs(kernel, c, 11), two = make_inputs(kernel, c, 77);
+  const auto sum_one = expected_tile(kernel, c, one), sum_two = expected_tile(kernel, c, two);
+  const auto expect = [&](auto&& value) {
+    for (int i = 0; i < kernel.mr; ++i) {
+      for (int j = 0; j < kernel.nr; ++j) {
+        const float got = tile.f32(i * kernel.nr + j);
+        if (i >= c.rows) {
+          ASSERT_TRUE(std::isnan(got)) << "wrote row " << i << ", beyond the block";
+        } else if (j >= c.cols) {
+          ASSERT_TRUE(same(got, 0.0f)) << "column " << j << " beyond N is " << got;
+        } else {
+          const float want = value(static_cast<std::size_t>(i * c.cols + j));
+          ASSERT_TRUE(same(got, want)) << "(" << i << ", " << j << "): " << got << " not " << want;
+        }
+      }
+    }
+  };
+  SCOPED_TRACE(::testing::Message()
+               << kernel.target << " " << name(kernel.type) << " rows " << c.rows << " cols "
+               << c.cols << " kc " << c.kc << " " << name(c.layout));
+  run(kernel, c, one, tile.data(), true);
+  ASSERT_NO_FATAL_FAILURE(expect([&](std::size_t i) { return sum_one[i]; }));
+  run(kernel, c, two, tile.data(), false);
+  ASSERT_NO_FATAL_FAILURE(expect([&](std::size_t i) { return sum_one[i] + sum_two[i]; }));
+}
+
+class KernelTest : public ::testing::TestWithParam<Kernel> {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!GetParam().runs_on(platform::cpu_features(), &why)) GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(KernelTest, EveryRowAndColumnCount) {
+  const Kernel& kernel = GetParam();
+  for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
+    for (int rows = 1; rows <= kernel.mr; ++rows) {
+      ASSERT_NO_FATAL_FAILURE(check(kernel, {rows, kernel.nr, 19, layout}));
+    }
+    for (int cols = 1; cols < kernel.nr; ++cols) {
+      ASSERT_NO_FATAL_FAILURE(check(kernel, {2, cols, 19, layout}));
+    }
+  }
+}
+
+TEST_P(KernelTest, EveryDepthAroundTheVectors) {
+  const Kernel& kernel = GetParam();
+  std::set<std::int64_t> depths{47, 63, 64, 65, 129, kKc - 1, kKc};
+  for (std::int64_t kc = 1; kc <= 34; ++kc) depths.insert(kc);
+  for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
+    for (const std::int64_t kc : depths) {
+      ASSERT_NO_FATAL_FAILURE(check(kernel, {kernel.mr, kernel.nr, kc, layout}));
+      ASSERT_NO_FATAL_FAILURE(check(kernel, {1, kernel.nr - 1, kc, layout}));
+    }
+  }
+}
+
+/// A one-by-one product shows how every pattern is widened: 1 · x, with the sign of zero lost in
+/// 0 + 0 only where the contract loses it too.
+TEST_P(KernelTest, WidensEveryPattern) {
+  const Kernel& kernel = GetParam();
+  if (kernel.type == DType::f32) GTEST_SKIP() << "f32 is not widened";
+  const auto nr = static_cast<std::size_t>(kernel.nr);
+  PoisonedBytes a_panel(static_cast<std::size_t>(kernel.mr * kKc) * kernel.a_bytes);
+  PoisonedBytes b_panel(nr * kernel.b_bytes);
+  PoisonedBytes tile(kernel.tile_bytes());
+  std::byte one[4];
+  base::store_element(kernel.type, 1.0f, one);
+  const auto as_bytes = [](const std::uint16_t* from) {
+    return reinterpret_cast<const std::byte*>(from);
+  };
+  std::vector<std::uint16_t> patterns(nr);
+  for (std::uint32_t pattern = 0; pattern < 65536; pattern += static_cast<std::uint32_t>(nr)) {
+    for (std::uint32_t j = 0; j < nr; ++j) patterns[j] = static_cast<std::uint16_t>(pattern + j);
+    const auto expected = [&](std::size_t j) {
+      return std::fma(1.0f, base::load_element(kernel.type, as_bytes(&patterns[j])), 0.0f);
+    };
+    // In B …
+    const std::byte* row = one;
+    kernel.pack_a(&row, 1, 1, a_panel.data());
+    kernel.pack_b(as_bytes(patterns.data()), kernel.nr, BLayout::kn, 1, kernel.nr, b_panel.data());
+    kernel.multiply(1, a_panel.data(), b_panel.data(), tile.data(), 1, true);
+    for (std::size_t j = 0; j < nr; ++j) {
+      ASSERT_TRUE(same(tile.f32(static_cast<std::int64_t>(j)), expected(j))) << patterns[j];
+    }
+    // … and in A, as a row, packed in one go.
+    row = as_bytes(patterns.data());
+    kernel.pack_a(&row, 1, kernel.nr, a_panel.data());
+    for (std::size_t j = 0; j < nr; ++j) {
+      ASSERT_TRUE(same(a_panel.f32(static_cast<std::int64_t>(j)),
+                       base::load_element(kernel.type, as_bytes(&patterns[j]))))
+          << patterns[j];
+    }
+  }
+}
+
+TEST_P(KernelTest, InfinitiesAndNanPropagate) {
+  const Kernel& kernel = GetParam();
+  const Case c{1, kernel.nr, 4, BLayout::kn};
+  Inputs in = make_inputs(kernel, c, 5);
+  const auto put = [&](std::vector<std::byte>& to, std::int64_t index, float value) {
+    base::store_element(kernel.type, value,
+                        to.data() + static_cast<std::size_t>(index) * size_of(kernel.type));
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (std::int64_t k = 0; k < c.kc; ++k) put(in.a, k, 1.0f);
+  put(in.b, 0, infinity);                 // column 0: +Inf
+  put(in.b, 1, -infinity);                // column 1: -Inf
+  put(in.b, 2, infinity);                 // column 2: Inf - Inf = NaN
+  put(in.b, in.b_stride + 2, -infinity);  //
+  put(in.b, 3, std::nanf(""));            // column 3: NaN
+  for (std::int64_t k = 0; k < c.kc; ++k) put(in.b, k * in.b_stride + 4, -0.0f);  // +0: 0 + -0
+  PoisonedBytes tile(kernel.tile_bytes());
+  run(kernel, c, in, tile.data(), true);
+  EXPECT_EQ(tile.f32(0), infinity);
+  EXPECT_EQ(tile.f32(1), -infinity);
+  EXPECT_TRUE(std::isnan(tile.f32(2)));
+  EXPECT_TRUE(std::isnan(tile.f32(3)));
+  EXPECT_TRUE(same(tile.f32(4), 0.0f));
+  for (std::size_t j = 0; j < static_cast<std::size_t>(c.cols); ++j) {
+    EXPECT_TRUE(same(tile.f32(static_cast<std::int64_t>(j)), expected_tile(kernel, c, in)[j]));
+  }
+}
+
+/// Values that a store must round: patterns of every exponent, with ties, specials among them.
+std::vector<float> store_values(std::int64_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto bits = static_cast<std::uint32_t>(random());
+    if (i % 3 == 1) bits = (bits & 0xffff0000u) | 0x8000u;       // a tie in bf16
+    if (i % 3 == 2) bits = (bits & 0x87ffe000u) | 0x38001000u;   // a tie in f16
+    if (i % 5 == 4) bits = (bits & 0x80ffffffu) | 0x33000000u;   // f16 subnormal
+    if (i % 97 == 0) bits = (bits & 0x80000000u) | 0x7f800000u;  // infinity
+    if (i % 101 == 0) bits |= 0x7f800001u;                       // NaN
+    out.push_back(std::bit_cast<float>(bits));
+  }
+  return out;
+}
+
+TEST_P(KernelTest, StoresEveryShapeAndType) {
+  const Kernel& kernel = GetParam();
+  PoisonedBytes tile(kernel.tile_bytes());
+  std::uint64_t seed = 0;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    for (int cols = 1; cols <= kernel.nr; ++cols) {
+      const int rows = 1 + cols % kernel.mr;
+      const auto values = store_values(kernel.mr * kernel.nr, ++seed);
+      std::memcpy(tile.data(), values.data(), tile.size());
+      const auto bytes = static_cast<std::int64_t>(size_of(type));
+      const std::int64_t pitch = (cols + 3) * bytes;
+      // From an odd address: C's alignment is the user's.
+      std::vector<std::byte> out(static_cast<std::size_t>(kernel.mr * pitch + 1), std::byte{0xa5});
+      kernel.store(tile.data(), rows, cols, type, out.data() + 1, pitch);
+      for (int i = 0; i < kernel.mr; ++i) {
+        for (int j = 0; j < cols + 3; ++j) {
+          const std::byte* at = out.data() + 1 + i * pitch + j * bytes;
+          if (i >= rows || j >= cols) {
+            for (std::int64_t b = 0; b < bytes; ++b) {
+              ASSERT_EQ(at[b], std::byte{0xa5}) << "wrote outside at " << i << ", " << j;
+            }
+            continue;
+          }
+          const float value = values[static_cast<std::size_t>(i * kernel.nr + j)];
+          std::byte expected[4];
+          base::store_element(type, value, expected);
+          const float want = base::load_element(type, expected);
+          ASSERT_TRUE(same(base::load_element(type, at), want))
+              << kernel.target << " " << name(type) << " of " << value;
+        }
+      }
+    }
+  }
+}
+
+TEST(KernelTable, IsWellFormed) {
+  std::set<std::pair<std::string_view, DType>> seen;
+  for (const Kernel& kernel : kernel_table()) {
+    EXPECT_TRUE(seen.emplace(kernel.target, kernel.type).second) << kernel.target << " twice";
+    EXPECT_EQ(kernel.b_bytes, size_of(kernel.type));
+    EXPECT_EQ(kernel.accumulator, DType::f32);
+    EXPECT_GE(kernel.mr, 1);
+    EXPECT_GE(kernel.nr, 1);
+  }
+  EXPECT_EQ(kernel_table().back().target, "scalar");
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, KernelTest,
+                         ::testing::ValuesIn(kernel_table().begin(), kernel_table().end()),
+                         [](const auto& param) {
+                           return std::string(param.param.target) + "_" +
+                                  std::string(name(param.param.type));
+                         });
+
+}  // namespace
+}  // namespace tandem::tile
