@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Team. Each word that somebody waits on holds both the news and whether the waiter is parked, so
+// that one atomic exchange tells the sender whether a system call is needed, and no wake-up can
+// fall between a check and a sleep. Start reading at serve().
+#include "platform/team.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+namespace tandem::platform {
+namespace {
+
+constexpr std::uint32_t kParked = std::uint32_t{1} << 31;
+
+// A parked thread looks again this often even when nobody wakes it. Only a precaution: wake-ups
+// do not get lost.
+constexpr std::chrono::seconds kLookAgain{10};
+
+// Reading the clock costs as much as a few pauses; do it once per this many.
+constexpr int kPausesPerLook = 16;
+
+/// Polls until done() or the limit; returns whether done.
+bool poll(Spin spin, auto done) {
+  if (done()) return true;
+  if (spin.limit.count() <= 0) return false;
+  const Clock::time_point end = Clock::now() + spin.limit;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      pause();
+      if (done()) return true;
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Team>> Team::create(int size, std::string_view name, Spin spin) {
+  std::unique_ptr<Team> team(new Team(size, spin));
+  team->threads_.reserve(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) {
+    try {
+      team->threads_.emplace_back([self = team.get(), i] { self->serve(i); });
+    } catch (const std::system_error& refusal) {
+      return Status(StatusCode::kOutOfMemory,
+                    fmt::format("the system refused thread {} of {} for '{}': {}; ask for fewer "
+                                "threads or raise the limit (`ulimit -u`, pids.max)",
+                                i + 1, size, name, refusal.what()));
+    }
+    const std::string short_name(name.substr(0, 15));  // the kernel's limit
+    pthread_setname_np(team->threads_.back().native_handle(), short_name.c_str());
+  }
+  return team;
+}
+
+Team::~Team() {
+  join();
+  ending_ = true;
+  for (std::size_t i = 0; i < threads_.size(); ++i) post(mailboxes_[i]);
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Team::post(Mailbox& mailbox) {
+  // Only start() and the destructor post, one at a time, and only the "parked" bit changes under
+  // their feet. Release: pairs with the acquire load in serve().
+  const std::uint32_t next = (mailbox.word.load(std::memory_order_relaxed) & ~1u) + 2;
+  const std::uint32_t before = mailbox.word.exchange(next, std::memory_order_acq_rel);
+  if ((before & 1u) != 0) unpark_all(mailbox.word);
+}
+
+void Team::start(int count, std::function<void(int)> job) {
+  join();
+  job_ = std::move(job);
+  // Relaxed: the members read it only after post().
+  unfinished_.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  for (int i = 0; i < count; ++i) post(mailboxes_[static_cast<std::size_t>(i)]);
+}
+
+void Team::serve(int index) {
+  Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(index)];
+  for (std::uint32_t last = 0;; last += 2) {
+    // Acquire: pairs with the release in post(), so that job_ and ending_ are seen.
+    const auto posted = [&] {
+      return mailbox.word.load(std::memory_order_acquire) >> 1 != last >> 1;
+    };
+    while (!poll(spin_, posted)) {
+      std::uint32_t expected = last;
+      mailbox.word.compare_exchange_strong(expected, last | 1u, std::memory_order_acq_rel);
+      while (!posted()) park(mailbox.word, last | 1u, kLookAgain);
+    }
+    if (ending_) return;
+    job_(index);
+    // Release: what the job wrote is seen after join(), whose load acquires.
+    const std::uint32_t before = unfinished_.fetch_sub(1, std::memory_order_acq_rel);
+    if (before == (kParked | 1u)) unpark_all(unfinished_);
+  }
+}
+
+void Team::join() {
+  // Acquire: pairs with the release of each member's fetch_sub in serve().
+  const auto finished = [&] {
+    return (unfinished_.load(std::memory_order_acquire) & ~kParked) == 0;
+  };
+  while (!poll(spin_, finished)) {
+    const std::uint32_t marked = unfinished_.fetch_or(kParked, std::memory_order_acq_rel) | kParked;
+    if (marked != kParked) park(unfinished_, marked, kLookAgain);
+  }
+}
+
+}  // namespace tandem::platform
