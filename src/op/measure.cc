@@ -30,7 +30,8 @@ enum Mode : std::size_t { kComputeOnly, kCommOnly, kSequential, kPipelined, kMod
 /// of rows.
 constexpr double kVerifyOperations = 2e10;
 /// Ranks agree on a moment this far ahead, by when all have left the barrier.
-constexpr std::chrono::microseconds kStartDelay{300};
+constexpr std::chrono::microseconds kStartDelay{400};
+constexpr std::chrono::microseconds kStartPolling{150};
 
 Timing summarize(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
@@ -132,7 +133,9 @@ Result<double> Experiment::time(Mode mode) {
   if (!proposals.ok()) return proposals.status();
   const Clock::time_point start(std::chrono::duration_cast<Clock::duration>(
       Ms(*std::max_element(proposals->begin(), proposals->end()))));
-  platform::sleep_until(start);
+  // Waking takes up to about 100 µs, differently on every rank: that much is polled away.
+  platform::sleep_until(start - kStartPolling);
+  while (Clock::now() < start) platform::pause();
 
   Status status = perform(mode);
   if (!status.ok()) return status;
@@ -239,7 +242,8 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
       if (!elapsed.ok()) return elapsed.status();
       if (round >= spec.warmup) samples[mode].push_back(*elapsed);
       if (spec.progress && world.rank() == 0) {
-        spec.progress((round + static_cast<double>(mode + 1) / kModes) / rounds);
+        const auto done = static_cast<double>(mode + 1) / static_cast<double>(std::size_t{kModes});
+        spec.progress((round + done) / rounds);
       }
     }
   }

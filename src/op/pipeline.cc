@@ -273,7 +273,11 @@ Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> ro
     shards.push_back(shard);
   }
   const stream::Arrivals arrivals(std::move(shards), options_.comm_threads, nullptr, nullptr, 0);
-  stream::ComputeJob job{.weights = weights_, .k = policy_.k, .c = c, .timeout = options_.timeout};
+  stream::ComputeJob job{.weights = weights_,
+                         .k = policy_.k,
+                         .c = c,
+                         .gathered_a = std::nullopt,
+                         .timeout = options_.timeout};
   return compute(job, arrivals, rows);
 }
 
