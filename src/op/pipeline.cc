@@ -14,8 +14,8 @@
 namespace tandem::op {
 namespace {
 
-/// Slots per rank. With two, a rank writes call c while its peers still read call c − 1.
-constexpr std::uint64_t kSlots = 2;
+/// With two slots a rank writes the header of call c while its peers still read that of c − 1.
+constexpr std::uint64_t kHeaderSlots = 2;
 /// Up to here the calling thread moves the chunks itself before it computes: waking a lane thread
 /// takes 5 to 50 µs, copying 64 KiB about 5.
 constexpr std::int64_t kInlineBytes = 64 << 10;
@@ -38,7 +38,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
                    .element_bytes = static_cast<std::int64_t>(size_of(weights.kernel->type)),
                    .tile_m = options.tile_m,
                    .tile_k = options.tile_k,
-                   .block_rows = self->blocking_.mc};
+                   .block_rows = self->blocking_.mc,
+                   .stage_rows = options.max_rows};
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
@@ -82,13 +83,12 @@ Status Pipeline::allocate() {
 
 Status Pipeline::create_window() {
   const int ranks = world_->size();
-  const std::size_t shard_bytes =
-      align(static_cast<std::size_t>(options_.max_rows * policy_.k * policy_.element_bytes));
-  const std::size_t places =
-      options_.transfer == Transfer::push ? static_cast<std::size_t>(ranks) : 1;
-  const std::size_t headers = align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
-  auto window = world_->create_window({.bytes = kSlots * (headers + places * shard_bytes),
-                                       .counters = 2 * ranks + ranks * options_.comm_threads});
+  const int rings = options_.transfer == Transfer::push ? ranks : 1;
+  const std::size_t headers =
+      kHeaderSlots * align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
+  auto window = world_->create_window(
+      {.bytes = headers + static_cast<std::size_t>(rings * stages_) * stage_bytes(),
+       .counters = 3 * ranks + ranks * options_.comm_threads});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
   for (int lane = 0; lane < options_.comm_threads; ++lane) {
@@ -98,50 +98,48 @@ Status Pipeline::create_window() {
 }
 
 std::size_t Pipeline::header_offset(std::uint64_t call) const {
-  return static_cast<std::size_t>(call % kSlots) *
+  return static_cast<std::size_t>(call % kHeaderSlots) *
          align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
 }
 
-std::size_t Pipeline::data_offset(std::uint64_t call, int source) const {
-  const std::size_t headers =
-      kSlots * align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
-  const std::size_t shard =
-      align(static_cast<std::size_t>(options_.max_rows * policy_.k * policy_.element_bytes));
-  const bool push = options_.transfer == Transfer::push;
-  const std::size_t slot = static_cast<std::size_t>(call % kSlots);
-  const std::size_t place =
-      push ? slot * static_cast<std::size_t>(size()) + static_cast<std::size_t>(source) : slot;
-  return headers + place * shard;
+std::size_t Pipeline::stage_bytes() const {
+  return align(static_cast<std::size_t>(policy_.stage_rows * policy_.k * policy_.element_bytes));
 }
 
-std::uint32_t Pipeline::credit(std::uint64_t call) const {
-  // The first kSlots calls find their slots unused; done counters start at zero.
-  return call > kSlots ? static_cast<std::uint32_t>(call - kSlots) : 0;
+std::size_t Pipeline::ring_offset(int source) const {
+  const int ring = options_.transfer == Transfer::push ? source : 0;
+  return kHeaderSlots * align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader)) +
+         static_cast<std::size_t>(ring * stages_) * stage_bytes();
+}
+
+stream::StageRing Pipeline::ring(int source) const {
+  return {.first = stages_before_[static_cast<std::size_t>(source)],
+          .places = stages_,
+          .place_bytes = stage_bytes()};
 }
 
 std::vector<stream::Shard> Pipeline::shards(const ConstMatrix& own,
-                                            std::span<const std::int64_t> rows,
-                                            std::uint64_t call) const {
+                                            std::span<const std::int64_t> rows) const {
   const std::size_t element = static_cast<std::size_t>(policy_.element_bytes);
   std::vector<stream::Shard> shards;
   std::int64_t row0 = 0;
   for (int r = 0; r < size(); ++r) {
     stream::Shard shard;
     shard.row0 = row0;
-    shard.rows = rows[static_cast<std::size_t>(r)];
+    shard.plan = plan(rows[static_cast<std::size_t>(r)]);
     shard.local = r == rank();
     if (shard.local) {
       shard.data = static_cast<const std::byte*>(own.data);
       shard.pitch = static_cast<std::size_t>(own.stride) * element;
     } else {
       const int holder = options_.transfer == Transfer::push ? rank() : r;
-      shard.data = window_->data(holder) + data_offset(call, r);
+      shard.data = window_->data(holder) + ring_offset(r);
       shard.pitch = static_cast<std::size_t>(policy_.k) * element;
     }
-    shard.plan = plan(shard.rows);
+    shard.ring = ring(r);
     shard.counter = progress_counter(r);
     shard.base = base_[static_cast<std::size_t>(r)];
-    row0 += shard.rows;
+    row0 += shard.rows();
     shards.push_back(shard);
   }
   return shards;
@@ -157,23 +155,28 @@ bool Pipeline::sends_inline(const stream::SendJob& job) const {
   return moved <= kInlineBytes && job.plan.chunks() * peers <= kInlineParcels;
 }
 
-Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arrivals,
-                         std::span<const std::int64_t> rows) {
+Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arrivals) {
+  std::vector<stream::ChunkPlan> plans;
+  for (const stream::Shard& shard : arrivals.shards()) plans.push_back(shard.plan);
   // On a link the peers' rows come late: then a rank's own rows are worth a pass over B of their
   // own. In shared memory they are there at once, and B is read once for all.
-  std::vector<stream::RowBlock> blocks =
-      stream::plan_row_blocks(rows, {.own = rank(),
-                                     .most_rows = blocking_.mc,
-                                     .quantum = weights_->kernel->mr,
-                                     .merge_own = options_.transport.kind == TransportKind::shm});
+  const std::vector<stream::RowBlock> blocks =
+      stream::plan_row_blocks(plans, {.own = rank(),
+                                      .most_rows = blocking_.mc,
+                                      .quantum = weights_->kernel->mr,
+                                      .merge_own = options_.transport.kind == TransportKind::shm});
   if (job.c.data != nullptr) {
     const auto groups = stream::plan_column_groups(
         *weights_, blocking_, static_cast<std::int64_t>(blocks.size()), options_.compute_threads);
     job.column_groups = groups.count;
     job.group_cols = groups.cols;
   }
-  stream::TaskQueue tasks(arrivals, std::move(blocks), job.parts(), job.k,
-                          std::min(tile::kKc, job.k));
+  std::optional<stream::StageLedger> ledger;
+  if (arrivals.window() != nullptr) {
+    ledger.emplace(*window_, stage_counter() + rank(), arrivals, blocks, job.parts());
+    job.ledger = &*ledger;
+  }
+  stream::TaskQueue tasks(arrivals, blocks, job.parts(), job.k, std::min(tile::kKc, job.k));
 
   const int workers =
       static_cast<int>(std::clamp<std::int64_t>(tasks.tasks() - 1, 0, compute_team_->size()));
@@ -200,25 +203,29 @@ Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t
       .call = number, .ranks = size(), .phase = static_cast<std::int32_t>(phase), .k = policy_.k};
   std::copy(rows.begin(), rows.end(), own.rows.begin());
   stream::CallHeaders headers(*window_, own, header_offset(number), header_counter());
-  const stream::Arrivals arrivals(shards(call.a, rows, number), options_.comm_threads,
-                                  window_.get(), &headers, number);
+  const stream::Arrivals arrivals(shards(call.a, rows), options_.comm_threads, window_.get(),
+                                  &headers, number);
 
-  const std::size_t slot = data_offset(number, rank());
-  const stream::SendJob send{.shard = call.a,
-                             .plan = plan(call.a.rows),
-                             .lanes = options_.comm_threads,
-                             .transfer = options_.transfer,
-                             .in_place = options_.transfer == Transfer::pull &&
-                                         call.a.data == window_->data(rank()) + slot &&
-                                         call.a.stride == policy_.k,
-                             .by_peer = options_.transport.kind != TransportKind::shm ||
-                                        options_.transfer == Transfer::push,
-                             .slot = slot,
-                             .progress_counter = progress_counter(rank()),
-                             .done_counter = done_counter(),
-                             .credit = credit(number),
-                             .call = number,
-                             .timeout = timeout};
+  const std::size_t place = ring_offset(rank());
+  const stream::StageRing own_ring = ring(rank());
+  const stream::SendJob send{
+      .shard = call.a,
+      .plan = plan(call.a.rows),
+      .lanes = options_.comm_threads,
+      .transfer = options_.transfer,
+      .in_place = options_.transfer == Transfer::pull &&
+                  call.a.data == window_->data(rank()) + place + own_ring.offset(0) &&
+                  call.a.stride == policy_.k,
+      .by_peer =
+          options_.transport.kind != TransportKind::shm || options_.transfer == Transfer::push,
+      .place = place,
+      .ring = own_ring,
+      .progress_counter = progress_counter(rank()),
+      .done_counter = done_counter(),
+      .credit = number > kHeaderSlots ? static_cast<std::uint32_t>(number - kHeaderSlots) : 0,
+      .stage_counter = stage_counter(),
+      .call = number,
+      .timeout = timeout};
   std::vector<Status> lane_status(lanes_.size());
   const auto send_lane = [&](int lane) {
     const auto i = static_cast<std::size_t>(lane);
@@ -236,7 +243,7 @@ Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t
                          .c = phase == Phase::fused ? call.c : Matrix{},
                          .gathered_a = call.gathered_a,
                          .timeout = timeout};
-  Status status = compute(job, arrivals, rows);
+  Status status = compute(job, arrivals);
   lane_team_->join();
   for (const Status& s : lane_status) {
     if (status.ok()) status = s;
@@ -252,6 +259,8 @@ void Pipeline::finish(std::span<const stream::Shard> shards) {
   platform::protocol_step("computed to done");
   for (int r = 0; r < size(); ++r) {
     const std::int64_t chunks = shards[static_cast<std::size_t>(r)].plan.chunks();
+    stages_before_[static_cast<std::size_t>(r)] +=
+        static_cast<std::uint64_t>(shards[static_cast<std::size_t>(r)].plan.stages());
     for (int lane = 0; lane < options_.comm_threads; ++lane) {
       base_[static_cast<std::size_t>(r)][static_cast<std::size_t>(lane)] +=
           static_cast<std::uint32_t>(stream::on_lane(chunks, lane, options_.comm_threads));
@@ -268,7 +277,7 @@ Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> ro
     shard.data = gathered.row(row0);
     shard.pitch = static_cast<std::size_t>(gathered.stride * policy_.element_bytes);
     shard.row0 = row0;
-    shard.rows = count;
+    shard.plan = stream::ChunkPlan({.k = policy_.k}, count);
     row0 += count;
     shards.push_back(shard);
   }
@@ -278,20 +287,21 @@ Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> ro
                          .c = c,
                          .gathered_a = std::nullopt,
                          .timeout = options_.timeout};
-  return compute(job, arrivals, rows);
+  return compute(job, arrivals);
 }
 
 Result<Matrix> Pipeline::acquire_input(std::int64_t rows) {
   if (Status failed = window_->failure(); !failed.ok()) return failed;
-  const std::uint64_t next = call_ + 1;
+  const stream::StageRing next = ring(rank());
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    Status status =
-        stream::wait_credit(*window_, done_counter(), r, credit(next), next, options_.timeout);
+    Status status = stream::wait_credit(*window_, stage_counter(), r,
+                                        stream::stage_credit(next.first, next.places), call_ + 1,
+                                        options_.timeout);
     if (!status.ok()) return status;
   }
-  return dense(window_->data(rank()) + data_offset(next, rank()), weights_->kernel->type, rows,
-               policy_.k);
+  return dense(window_->data(rank()) + ring_offset(rank()) + next.offset(0), weights_->kernel->type,
+               rows, policy_.k);
 }
 
 }  // namespace tandem::op

@@ -57,24 +57,25 @@ class Pipeline {
   Status allocate();
   Status create_window();
 
-  /// Offsets in a part: the slots' headers first, then the slots' data.
+  /// Offsets in a part: two slots of headers first, then the rings of stages, one, or with push
+  /// one per source.
   [[nodiscard]] std::size_t header_offset(std::uint64_t call) const;
-  [[nodiscard]] std::size_t data_offset(std::uint64_t call, int source) const;
-  /// Counters of a part: headers, done, then progress, each by source rank.
+  [[nodiscard]] std::size_t ring_offset(int source) const;
+  [[nodiscard]] std::size_t stage_bytes() const;
+  /// Where a source's stages of the next call go.
+  [[nodiscard]] stream::StageRing ring(int source) const;
+  /// Counters of a part: headers, calls done, stages done, then progress, each by the other rank.
   [[nodiscard]] int header_counter() const { return 0; }
   [[nodiscard]] int done_counter() const { return size(); }
+  [[nodiscard]] int stage_counter() const { return 2 * size(); }
   [[nodiscard]] int progress_counter(int source) const {
-    return 2 * size() + source * options_.comm_threads;
+    return 3 * size() + source * options_.comm_threads;
   }
-  /// The done count at which the slot of `call` may be written again.
-  [[nodiscard]] std::uint32_t credit(std::uint64_t call) const;
 
   [[nodiscard]] std::vector<stream::Shard> shards(const ConstMatrix& own,
-                                                  std::span<const std::int64_t> rows,
-                                                  std::uint64_t call) const;
+                                                  std::span<const std::int64_t> rows) const;
   [[nodiscard]] bool sends_inline(const stream::SendJob& job) const;
-  Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals,
-                 std::span<const std::int64_t> rows);
+  Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals);
   void finish(std::span<const stream::Shard> shards);
 
   std::shared_ptr<symm::World> world_;
@@ -87,7 +88,9 @@ class Pipeline {
   std::unique_ptr<platform::Team> lane_team_, compute_team_;
   platform::PageBuffer scratch_memory_;
   std::vector<stream::Scratch> scratch_;
-  std::uint64_t call_ = 0;  ///< number of the last call
+  int stages_ = 2;                                        ///< places of a ring
+  std::uint64_t call_ = 0;                                ///< number of the last call
+  std::array<std::uint64_t, kMaxRanks> stages_before_{};  ///< stages of all calls so far, by source
   std::array<std::array<std::uint32_t, kMaxLanes>, kMaxRanks>
       base_{};  ///< progress before the next call
 };

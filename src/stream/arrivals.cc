@@ -18,8 +18,13 @@ std::uint32_t target(const Shard& shard, std::int64_t needed, int lane, int lane
 
 const std::byte* Arrivals::row(std::int64_t row) const {
   std::size_t r = 0;
-  while (row >= shards_[r].row0 + shards_[r].rows) ++r;
-  return shards_[r].data + static_cast<std::size_t>(row - shards_[r].row0) * shards_[r].pitch;
+  while (row >= shards_[r].row0 + shards_[r].rows()) ++r;
+  const Shard& shard = shards_[r];
+  const std::int64_t i = row - shard.row0;
+  if (shard.local) return shard.data + static_cast<std::size_t>(i) * shard.pitch;
+  const std::int64_t stage = i / shard.plan.stage_rows();
+  return shard.data + shard.ring.offset(stage) +
+         static_cast<std::size_t>(i - stage * shard.plan.stage_rows()) * shard.pitch;
 }
 
 bool Arrivals::arrived(int rank, std::int64_t rows, std::int64_t k_end) const {
@@ -36,8 +41,8 @@ bool Arrivals::arrived(int rank, std::int64_t rows, std::int64_t k_end) const {
 bool Arrivals::ready(std::int64_t row0, std::int64_t row_end, std::int64_t k_end) const {
   for (std::size_t r = 0; r < shards_.size(); ++r) {
     const Shard& shard = shards_[r];
-    const std::int64_t end = std::min(row_end - shard.row0, shard.rows);
-    if (end <= 0 || shard.row0 + shard.rows <= row0) continue;
+    const std::int64_t end = std::min(row_end - shard.row0, shard.rows());
+    if (end <= 0 || shard.row0 + shard.rows() <= row0) continue;
     if (!arrived(static_cast<int>(r), end, k_end)) return false;
   }
   return true;
@@ -67,8 +72,8 @@ Status Arrivals::wait(std::int64_t row0, std::int64_t row_end, std::int64_t k_en
   if (ready(row0, row_end, k_end)) return {};
   const auto awaited = [&](int rank) -> std::optional<WaitDetail> {
     const Shard& shard = shards_[static_cast<std::size_t>(rank)];
-    const std::int64_t end = std::min(row_end - shard.row0, shard.rows);
-    if (end <= 0 || shard.row0 + shard.rows <= row0) return std::nullopt;
+    const std::int64_t end = std::min(row_end - shard.row0, shard.rows());
+    if (end <= 0 || shard.row0 + shard.rows() <= row0) return std::nullopt;
     return missing(rank, end, k_end);
   };
   return window_->wait([&] { return ready(row0, row_end, k_end); }, awaited,

@@ -18,17 +18,32 @@
 
 namespace tandem::stream {
 
+/// The places in a window that a source's stages take in turn. Stages are numbered through all
+/// calls, so that the next call goes on where the last one stopped.
+struct StageRing {
+  std::uint64_t first = 0;  ///< number of this call's stage 0
+  int places = 1;
+  std::size_t place_bytes = 0;
+
+  [[nodiscard]] std::size_t offset(std::int64_t stage) const {
+    const std::uint64_t number = first + static_cast<std::uint64_t>(stage);
+    return static_cast<std::size_t>(number % static_cast<std::uint64_t>(places)) * place_bytes;
+  }
+};
+
 /// The rows of one rank.
 struct Shard {
-  const std::byte* data = nullptr;  ///< element (0, 0)
+  const std::byte* data = nullptr;  ///< element (0, 0); of a shard that travels, the ring of stages
   std::size_t pitch = 0;            ///< bytes from row to row
   std::int64_t row0 = 0;            ///< its first row in gathered A
-  std::int64_t rows = 0;
-  bool local = true;  ///< there from the start
-  // Only for shards that travel:
   ChunkPlan plan;
+  bool local = true;  ///< there from the start, in one piece
+  // Only for shards that travel:
+  StageRing ring;
   int counter = 0;                              ///< progress counter of lane 0
   std::array<std::uint32_t, kMaxLanes> base{};  ///< per lane, its value before this call
+
+  [[nodiscard]] std::int64_t rows() const { return plan.rows(); }
 };
 
 /// Thread-safe: all members may be called from every compute thread.

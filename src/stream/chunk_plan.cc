@@ -50,6 +50,9 @@ ChunkPlan::ChunkPlan(const TilePolicy& policy, std::int64_t rows) : rows_(rows),
     const std::int64_t parts = tiles_down == 0 ? 1 : std::min(most / tiles_down, tiles_across);
     part_cols_ = ceil_div(tiles_across, parts) * tile_k_;
   }
+  // A stage holds whole chunks.
+  group_rows_ = std::min(group_rows_, policy.stage_rows);
+  stage_rows_ = policy.stage_rows / group_rows_ * group_rows_;
   row_groups_ = ceil_div(rows, group_rows_);
   parts_ = ceil_div(k_, part_cols_);
 }
@@ -61,6 +64,10 @@ Chunk ChunkPlan::chunk(std::int64_t index) const {
   chunk.k0 = index % parts_ * part_cols_;
   chunk.cols = std::min(part_cols_, k_ - chunk.k0);
   return chunk;
+}
+
+std::int64_t ChunkPlan::first_chunk(std::int64_t stage) const {
+  return std::min(stage * (stage_rows_ / group_rows_), row_groups_) * parts_;
 }
 
 std::int64_t ChunkPlan::needed(std::int64_t row_end, std::int64_t k_end) const {

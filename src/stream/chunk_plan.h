@@ -2,7 +2,8 @@
 //
 // ChunkPlan: how one rank's shard of A is cut into the pieces that travel. A pure function of the
 // shard's shape, so that sender and receiver agree without talking. A chunk is a run of tiles in
-// row-major tile order: some whole tile rows, or a part of one tile row. Used by both engines.
+// row-major tile order: some whole tile rows, or a part of one tile row. Chunks fill stages, the
+// pieces of a shard that a window holds at a time. Used by both engines.
 // Source: ComputeOptimalChunkSize() of the PTO AllGather + GEMM example (64 to 128 chunks).
 #pragma once
 
@@ -14,9 +15,12 @@ namespace tandem::stream {
 struct TilePolicy {
   std::int64_t k = 1;  ///< columns of A, at least 1
   std::int64_t element_bytes = 2;
-  std::int64_t tile_m = 0;      ///< rows of a tile; 0 = chosen for the shard
-  std::int64_t tile_k = 0;      ///< columns of a tile; 0 = chosen for the shard
-  std::int64_t block_rows = 1;  ///< rows that the multiply takes at a time (mc)
+  std::int64_t tile_m = 0;              ///< rows of a tile; 0 = chosen for the shard
+  std::int64_t tile_k = 0;              ///< columns of a tile; 0 = chosen for the shard
+  std::int64_t block_rows = 1;          ///< rows that the multiply takes at a time (mc)
+  std::int64_t stage_rows = kNoStages;  ///< rows that a stage has room for, at least 1
+
+  static constexpr std::int64_t kNoStages = std::int64_t{1} << 62;
 };
 
 /// Rows [row0, row0 + rows) × columns [k0, k0 + cols) of a shard.
@@ -38,6 +42,13 @@ class ChunkPlan {
   /// [0, k_end). Both at least 1.
   [[nodiscard]] std::int64_t needed(std::int64_t row_end, std::int64_t k_end) const;
 
+  /// Every chunk lies in one stage: stage s holds rows [s * stage_rows(), (s + 1) * stage_rows()).
+  [[nodiscard]] std::int64_t stage_rows() const { return stage_rows_; }
+  [[nodiscard]] std::int64_t stages() const { return (rows_ + stage_rows_ - 1) / stage_rows_; }
+  /// The first chunk of stage s; of stages(), the number of chunks.
+  [[nodiscard]] std::int64_t first_chunk(std::int64_t stage) const;
+
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t tile_m() const { return tile_m_; }
   [[nodiscard]] std::int64_t tile_k() const { return tile_k_; }
 
@@ -48,6 +59,7 @@ class ChunkPlan {
   std::int64_t part_cols_ = 1;   ///< matrix columns of a chunk
   std::int64_t row_groups_ = 0;  ///< chunks down
   std::int64_t parts_ = 1;       ///< chunks across
+  std::int64_t stage_rows_ = 1;
 };
 
 /// Of a shard's first `count` chunks, those that travel on `lane`: chunk c takes lane c mod lanes.

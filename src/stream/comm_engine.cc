@@ -30,14 +30,21 @@ class Sender {
     return status;
   }
 
-  /// Pull: copies a chunk into this rank's own slot, where all peers read it.
-  void stage(std::int64_t c) {
+  /// Waits until the peer has read what lies where this stage goes.
+  Status reserve(std::int64_t stage, int peer) {
+    const std::uint64_t number = job_.ring.first + static_cast<std::uint64_t>(stage);
+    return wait_credit(window_, job_.stage_counter, peer, stage_credit(number, job_.ring.places),
+                       job_.call, job_.timeout);
+  }
+
+  /// Pull: copies a chunk into this rank's own ring, where all peers read it.
+  void copy_in(std::int64_t c) {
     const Chunk chunk = job_.plan.chunk(c);
     const std::size_t bytes = static_cast<std::size_t>(chunk.cols) * element_;
     for (std::int64_t i = chunk.row0; i < chunk.row0 + chunk.rows; ++i) {
-      window_.put(window_.rank(), job_.slot + offset(i, chunk.k0), source(i, chunk.k0), bytes);
+      window_.put(window_.rank(), offset(i, chunk.k0), source(i, chunk.k0), bytes);
     }
-    platform::protocol_step("chunk staged");
+    platform::protocol_step("chunk copied to notify");
   }
 
   Status send(std::int64_t c, int peer) {
@@ -47,7 +54,7 @@ class Sender {
                        .copy = job_.transfer == Transfer::push,
                        .from = source(chunk.row0, chunk.k0),
                        .from_pitch = static_cast<std::size_t>(job_.shard.stride) * element_,
-                       .to = job_.slot + offset(chunk.row0, chunk.k0),
+                       .to = offset(chunk.row0, chunk.k0),
                        .to_pitch = pitch_,
                        .row_bytes = static_cast<std::size_t>(chunk.cols) * element_,
                        .rows = chunk.rows});
@@ -58,7 +65,10 @@ class Sender {
     return job_.shard.row(row) + static_cast<std::size_t>(k0) * element_;
   }
   [[nodiscard]] std::size_t offset(std::int64_t row, std::int64_t k0) const {
-    return static_cast<std::size_t>(row) * pitch_ + static_cast<std::size_t>(k0) * element_;
+    const std::int64_t stage = row / job_.plan.stage_rows();
+    return job_.place + job_.ring.offset(stage) +
+           static_cast<std::size_t>(row - stage * job_.plan.stage_rows()) * pitch_ +
+           static_cast<std::size_t>(k0) * element_;
   }
 
   const SendJob& job_;
@@ -72,9 +82,9 @@ class Sender {
 
 }  // namespace
 
-Status wait_credit(symm::Window& window, int done_counter, int peer, std::uint32_t credit,
+Status wait_credit(symm::Window& window, int counter0, int peer, std::uint32_t credit,
                    std::uint64_t call, std::chrono::milliseconds timeout) {
-  const int counter = done_counter + peer;
+  const int counter = counter0 + peer;
   return window.wait_until(
       counter, credit,
       {.rank = peer, .call = call, .chunk = -1, .expected = credit, .seen = window.read(counter)},
@@ -85,30 +95,33 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
                   CallHeaders& headers) {
   Sender sender(job, index, lane, window, headers);
   const int ranks = window.size();
-  const std::int64_t chunks = job.plan.chunks();
-  const bool staging = job.transfer == Transfer::pull && !job.in_place;
+  const bool copying_in = job.transfer == Transfer::pull && !job.in_place;
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
-
-  // A slot that all peers read is free only when all of them have finished with it.
-  const bool open_all = staging || !job.by_peer;
-  for (int step = 1; open_all && step < ranks; ++step) {
+  for (int step = 1; step < ranks; ++step) {
     if (Status status = sender.open(peer_at(step)); !status.ok()) return status;
   }
-  const auto deliver = [&](std::int64_t c, int step) {
-    if (staging && step == 1) sender.stage(c);
-    return sender.send(c, peer_at(step));
-  };
-  if (job.by_peer) {
-    for (int step = 1; step < ranks; ++step) {
-      if (!open_all) {
-        if (Status status = sender.open(peer_at(step)); !status.ok()) return status;
+
+  for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
+    // A place that all peers read is free only when all of them have finished with it.
+    for (int step = 1; copying_in && step < ranks; ++step) {
+      if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
+    }
+    const std::int64_t begin = job.plan.first_chunk(stage);
+    const std::int64_t end = job.plan.first_chunk(stage + 1);
+    const std::int64_t first = begin + (index - begin % job.lanes + job.lanes) % job.lanes;
+    const auto deliver = [&](std::int64_t c, int step) {
+      if (copying_in && step == 1) sender.copy_in(c);
+      return sender.send(c, peer_at(step));
+    };
+    for (int step = 1; job.by_peer && step < ranks; ++step) {
+      if (job.transfer == Transfer::push) {
+        if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
       }
-      for (std::int64_t c = index; c < chunks; c += job.lanes) {
+      for (std::int64_t c = first; c < end; c += job.lanes) {
         if (Status status = deliver(c, step); !status.ok()) return status;
       }
     }
-  } else {
-    for (std::int64_t c = index; c < chunks; c += job.lanes) {
+    for (std::int64_t c = first; !job.by_peer && c < end; c += job.lanes) {
       for (int step = 1; step < ranks; ++step) {
         if (Status status = deliver(c, step); !status.ok()) return status;
       }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stream/arrivals.h"
 #include "stream/call_header.h"
 #include "stream/chunk_plan.h"
 #include "symm/window.h"
@@ -26,13 +27,15 @@ struct SendJob {
   ChunkPlan plan;     ///< of the shard
   int lanes = 1;
   Transfer transfer = Transfer::pull;
-  bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot
-  bool by_peer = true;       ///< finish one peer before the next; false where no link is shared
-  std::size_t slot = 0;      ///< pull: offset of the slot in this rank's part; push: of this rank's
-                             ///< place in every peer's part. Dense rows of K.
+  bool in_place = false;  ///< pull: the caller wrote the shard straight into the slot
+  bool by_peer = true;    ///< finish one peer before the next; false where no link is shared
+  std::size_t place = 0;  ///< pull: offset of the ring in this rank's part; push: of this rank's
+                          ///< ring in every peer's part. Dense rows of K.
+  StageRing ring;
   int progress_counter = 0;  ///< this rank's counter for lane 0, in every peer's part
   int done_counter = 0;      ///< of rank 0, in this rank's part: calls that a peer has finished
-  std::uint32_t credit = 0;  ///< value of a peer's done counter at which the slot may be rewritten
+  std::uint32_t credit = 0;  ///< value of it at which the peer's header slot may be rewritten
+  int stage_counter = 0;     ///< of rank 0, in this rank's part: stages that a peer has finished
   std::uint64_t call = 0;
   std::chrono::milliseconds timeout{};  ///< of each wait
 };
@@ -42,8 +45,14 @@ struct SendJob {
 Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,
                   CallHeaders& headers);
 
-/// Waits until `peer` has finished with the slot that this call writes.
-Status wait_credit(symm::Window& window, int done_counter, int peer, std::uint32_t credit,
+/// Waits until `peer` has grown its counter in this rank's part to `credit`.
+Status wait_credit(symm::Window& window, int counter0, int peer, std::uint32_t credit,
                    std::uint64_t call, std::chrono::milliseconds timeout);
+
+/// The stage count at which the place of stage `number` is free again.
+[[nodiscard]] constexpr std::uint32_t stage_credit(std::uint64_t number, int places) {
+  const auto held = static_cast<std::uint64_t>(places);
+  return number < held ? 0 : static_cast<std::uint32_t>(number - held + 1);
+}
 
 }  // namespace tandem::stream

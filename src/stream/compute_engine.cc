@@ -101,6 +101,7 @@ Status compute(const ComputeJob& job, const Arrivals& arrivals, TaskQueue& tasks
     Status done = (*task)->part < job.column_groups ? multiply(job, arrivals, **task, scratch)
                                                     : gather(job, arrivals, **task);
     if (!done.ok()) return done;
+    if (job.ledger != nullptr) job.ledger->finished((*task)->block);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "block/multiply.h"
 #include "stream/arrivals.h"
+#include "stream/stage_ledger.h"
 #include "stream/task_queue.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
@@ -26,6 +27,7 @@ struct ComputeJob {
   std::int64_t group_cols = 0;          ///< columns of a group; a multiple of nr
   std::optional<Matrix> gathered_a;     ///< when set, part column_groups of a block copies its rows
   std::chrono::milliseconds timeout{};  ///< of each wait, not of the call
+  StageLedger* ledger = nullptr;        ///< told of every finished task; null when all is local
 
   [[nodiscard]] int parts() const { return column_groups + (gathered_a ? 1 : 0); }
 };

@@ -25,35 +25,36 @@ void add_blocks(std::int64_t row0, std::int64_t rows, const RowBlockPolicy& poli
 
 }  // namespace
 
-std::vector<RowBlock> plan_row_blocks(std::span<const std::int64_t> shards,
+std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
                                       const RowBlockPolicy& policy) {
-  const int ranks = static_cast<int>(shards.size());
   std::vector<std::int64_t> first(shards.size() + 1, 0);
-  for (std::size_t r = 0; r < shards.size(); ++r) first[r + 1] = first[r] + shards[r];
+  for (std::size_t r = 0; r < shards.size(); ++r) first[r + 1] = first[r] + shards[r].rows();
 
   std::vector<RowBlock> blocks;
-  if (policy.merge_own && first.back() <= policy.most_rows) {
-    add_blocks(0, first.back(), policy, blocks);
-    return blocks;
-  }
   // Neighbours in rank order whose shards are small share a block: [begin, end) is the run of
   // ranks that does so far. A run never goes past the last rank, so that its rows are contiguous.
-  const auto add_ranks = [&](int from, int to) {
-    for (int begin = from; begin < to;) {
-      int end = begin + 1;
-      while (end < to &&
-             first[static_cast<std::size_t>(end) + 1] - first[static_cast<std::size_t>(begin)] <=
-                 policy.most_rows) {
+  const auto add_ranks = [&](std::size_t from, std::size_t to) {
+    for (std::size_t begin = from; begin < to;) {
+      std::size_t end = begin + 1;
+      while (end < to && shards[begin].stages() <= 1 && shards[end].stages() <= 1 &&
+             first[end + 1] - first[begin] <= policy.most_rows) {
         ++end;
       }
-      const std::int64_t row0 = first[static_cast<std::size_t>(begin)];
-      add_blocks(row0, first[static_cast<std::size_t>(end)] - row0, policy, blocks);
+      const std::int64_t step = end == begin + 1 ? shards[begin].stage_rows() : policy.most_rows;
+      for (std::int64_t row = first[begin]; row < first[end]; row += step) {
+        add_blocks(row, std::min(step, first[end] - row), policy, blocks);
+      }
       begin = end;
     }
   };
-  add_ranks(policy.own, policy.own + 1);
-  add_ranks(policy.own + 1, ranks);
-  add_ranks(0, policy.own);
+  const auto own = static_cast<std::size_t>(policy.own);
+  if (policy.merge_own && first.back() <= policy.most_rows) {
+    add_ranks(0, shards.size());
+    return blocks;
+  }
+  add_ranks(own, own + 1);
+  add_ranks(own + 1, shards.size());
+  add_ranks(0, own);
   return blocks;
 }
 

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "stream/chunk_plan.h"
+
 namespace tandem::stream {
 
 /// Rows [row0, row0 + rows) of gathered A and of C. A block may hold the rows of several ranks.
@@ -26,8 +28,9 @@ struct RowBlockPolicy {
   bool merge_own = true;
 };
 
-/// Every row exactly once. `shards` holds the rows of every rank in rank order.
-[[nodiscard]] std::vector<RowBlock> plan_row_blocks(std::span<const std::int64_t> shards,
+/// Every row exactly once. `shards` holds the plans of every rank in rank order. No block goes past
+/// the end of a stage.
+[[nodiscard]] std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
                                                     const RowBlockPolicy& policy);
 
 }  // namespace tandem::stream

@@ -54,8 +54,8 @@ Result<std::optional<Task>> TaskQueue::next(std::chrono::milliseconds timeout) {
 
     const auto awaited = [&](int rank) -> std::optional<WaitDetail> {
       const Shard& shard = arrivals_.shards()[static_cast<std::size_t>(rank)];
-      if (shard.rows == 0) return std::nullopt;
-      return arrivals_.missing(rank, shard.rows, k_);
+      if (shard.rows() == 0) return std::nullopt;
+      return arrivals_.missing(rank, shard.rows(), k_);
     };
     Status status = arrivals_.window()->wait([&] { return worth_waking(); }, awaited,
                                              platform::Clock::now() + timeout);

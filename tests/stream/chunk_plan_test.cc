@@ -24,6 +24,7 @@ TilePolicy random_policy(std::mt19937_64& random) {
   policy.tile_m = random() % 2 == 0 ? 0 : pick(300);
   policy.tile_k = random() % 2 == 0 ? 0 : pick(2000);
   policy.block_rows = pick(256);
+  if (random() % 2 == 0) policy.stage_rows = pick(400);
   return policy;
 }
 
@@ -55,6 +56,14 @@ TEST(ChunkPlan, CoversEveryElementOnceInOrder) {
     }
     ASSERT_EQ(row, rows);
     ASSERT_EQ(k, 0);
+    ASSERT_LE(plan.stage_rows(), policy.stage_rows);
+    ASSERT_EQ(plan.first_chunk(plan.stages()), plan.chunks());
+    for (std::int64_t s = 0; s < plan.stages(); ++s) {
+      for (std::int64_t c = plan.first_chunk(s); c < plan.first_chunk(s + 1); ++c) {
+        ASSERT_GE(plan.chunk(c).row0, s * plan.stage_rows());
+        ASSERT_LE(plan.chunk(c).row0 + plan.chunk(c).rows, (s + 1) * plan.stage_rows());
+      }
+    }
     if (rows > 0) {
       ASSERT_EQ(plan.needed(rows, policy.k), plan.chunks());
     }

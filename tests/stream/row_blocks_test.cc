@@ -12,6 +12,28 @@
 namespace tandem::stream {
 namespace {
 
+std::vector<ChunkPlan> plans(const std::vector<std::int64_t>& shards,
+                             std::int64_t stage_rows = TilePolicy::kNoStages) {
+  std::vector<ChunkPlan> result;
+  for (std::int64_t rows : shards) {
+    result.emplace_back(TilePolicy{.k = 64, .stage_rows = stage_rows}, rows);
+  }
+  return result;
+}
+
+TEST(RowBlocks, NoBlockGoesPastTheEndOfAStage) {
+  const std::vector<std::int64_t> shards{500, 30, 700};
+  const auto cut = plans(shards, 128);
+  const std::vector<std::int64_t> first{0, 500, 530};
+  for (const RowBlock& block : plan_row_blocks(cut, {.own = 1, .most_rows = 96, .quantum = 6})) {
+    for (std::size_t r = 0; r < shards.size(); ++r) {
+      const std::int64_t from = block.row0 - first[r];
+      if (from < 0 || from >= shards[r]) continue;
+      EXPECT_EQ(from / cut[r].stage_rows(), (from + block.rows - 1) / cut[r].stage_rows());
+    }
+  }
+}
+
 TEST(RowBlocks, CoverEveryRowOnceWithinTheLimit) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 5000; ++round) {
@@ -24,7 +46,8 @@ TEST(RowBlocks, CoverEveryRowOnceWithinTheLimit) {
                                 .merge_own = random() % 2 == 0};
     const std::int64_t m = std::accumulate(shards.begin(), shards.end(), std::int64_t{0});
     std::vector<int> seen(static_cast<std::size_t>(m), 0);
-    for (const RowBlock& block : plan_row_blocks(shards, policy)) {
+    const auto cut = plans(shards, random() % 2 == 0 ? 90 : TilePolicy::kNoStages);
+    for (const RowBlock& block : plan_row_blocks(cut, policy)) {
       ASSERT_GT(block.rows, 0);
       ASSERT_LE(block.rows, policy.most_rows);
       ASSERT_GE(block.row0, 0);
@@ -38,7 +61,7 @@ TEST(RowBlocks, CoverEveryRowOnceWithinTheLimit) {
 
 TEST(RowBlocks, OwnRowsComeFirstThenTheNextRanks) {
   const std::vector<std::int64_t> shards{200, 200, 200};
-  const auto blocks = plan_row_blocks(shards, {.own = 1, .most_rows = 100, .quantum = 4});
+  const auto blocks = plan_row_blocks(plans(shards), {.own = 1, .most_rows = 100, .quantum = 4});
   ASSERT_EQ(blocks.size(), 6u);
   EXPECT_EQ(blocks[0].row0, 200);
   EXPECT_EQ(blocks[1].row0, 300);
@@ -48,8 +71,9 @@ TEST(RowBlocks, OwnRowsComeFirstThenTheNextRanks) {
 
 TEST(RowBlocks, SmallShardsShareABlockSoThatBIsReadOnce) {
   const std::vector<std::int64_t> shards{8, 8, 8, 8};
-  EXPECT_EQ(plan_row_blocks(shards, {.own = 2, .most_rows = 96}).size(), 1u);
-  const auto apart = plan_row_blocks(shards, {.own = 1, .most_rows = 96, .merge_own = false});
+  EXPECT_EQ(plan_row_blocks(plans(shards), {.own = 2, .most_rows = 96}).size(), 1u);
+  const auto apart =
+      plan_row_blocks(plans(shards), {.own = 1, .most_rows = 96, .merge_own = false});
   ASSERT_EQ(apart.size(), 3u);
   EXPECT_EQ(apart[0].row0, 8);
   EXPECT_EQ(apart[1].row0, 16);
@@ -58,7 +82,7 @@ TEST(RowBlocks, SmallShardsShareABlockSoThatBIsReadOnce) {
 
 TEST(RowBlocks, BlocksAreEvenAndWholeRegisterBlocks) {
   const std::vector<std::int64_t> shards{100};
-  const auto blocks = plan_row_blocks(shards, {.most_rows = 96, .quantum = 6});
+  const auto blocks = plan_row_blocks(plans(shards), {.most_rows = 96, .quantum = 6});
   ASSERT_EQ(blocks.size(), 2u);
   EXPECT_EQ(blocks[0].rows, 54);
   EXPECT_EQ(blocks[1].rows, 46);

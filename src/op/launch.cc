@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// launch(): makes the memory file, starts the ranks on their cores, waits, and ends the others
+// when one fails. Start reading at launch(); supervise() holds the timing.
+#include "tandem/launch.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "platform/process.h"
+#include "platform/shared_memory.h"
+#include "platform/topology.h"
+#include "symm/world.h"
+#include "tandem/world.h"
+
+namespace tandem {
+namespace {
+
+using platform::Clock;
+
+// Ranks that notice a failed peer return an error of their own, which tells more than a signal:
+// they get this long to do so, and as long again after SIGTERM.
+constexpr std::chrono::seconds kGrace{2};
+
+struct Descriptor {
+  explicit Descriptor(int number) : fd(number) {}
+  ~Descriptor() { platform::close_descriptor(fd); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
+
+/// Those groups of hardware threads of which something is allowed, cut down to what is.
+std::vector<std::vector<int>> allowed_part(const std::vector<std::vector<int>>& groups) {
+  const std::vector<int> allowed = platform::allowed_cpus();
+  std::vector<std::vector<int>> usable;
+  for (const std::vector<int>& group : groups) {
+    std::vector<int> some;
+    std::set_intersection(group.begin(), group.end(), allowed.begin(), allowed.end(),
+                          std::back_inserter(some));
+    if (!some.empty()) usable.push_back(std::move(some));
+  }
+  return usable;
+}
+
+/// Hardware threads of each rank, empty = anywhere.
+std::vector<std::vector<int>> places(Bind bind, int size) {
+  std::vector<std::vector<int>> of_rank(static_cast<std::size_t>(size));
+  if (bind == Bind::none) return of_rank;
+  const bool numa = bind == Bind::numa;
+  const auto groups = allowed_part(numa ? platform::topology().nodes : platform::topology().cores);
+  const std::size_t count = groups.size();
+  const std::size_t ranks = of_rank.size();
+  if (count == 0) return of_rank;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (numa || ranks >= count) {
+      of_rank[r] = groups[r % count];
+      continue;
+    }
+    for (std::size_t g = count * r / ranks; g < count * (r + 1) / ranks; ++g) {
+      of_rank[r].insert(of_rank[r].end(), groups[g].begin(), groups[g].end());
+    }
+  }
+  return of_rank;
+}
+
+Status check(const LaunchSpec& spec) {
+  if (spec.size < 1 || spec.size > kMaxRanks) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} ranks were asked for; 1..{} are possible", spec.size, kMaxRanks)};
+  }
+  if (spec.command.empty() || spec.command.front().empty()) {
+    return {StatusCode::kInvalidArgument, "the command is empty; name a program to start"};
+  }
+  for (const std::string& text : spec.environment) {
+    if (text.find('=') == 0 || text.find('=') == std::string::npos) {
+      return {StatusCode::kInvalidArgument,
+              fmt::format("environment entry '{}' is not of the form NAME=value", text)};
+    }
+  }
+  return {};
+}
+
+std::string describe(const RankExit& exit) {
+  if (exit.signal == 0) return fmt::format("rank {} exited with code {}\n", exit.rank, exit.code);
+  return fmt::format("rank {} was killed by signal {} ({})\n", exit.rank, exit.signal,
+                     platform::signal_name(exit.signal));
+}
+
+/// Waits for all ranks. After the first failure: grace, SIGTERM, grace, SIGKILL.
+LaunchReport supervise(platform::ProcessGroup& group, int fd, int size) {
+  LaunchReport report;
+  std::optional<Clock::time_point> next_step;
+  platform::Ending step = platform::Ending::terminate;
+  while (group.running() > 0) {
+    const auto deadline = next_step.value_or(Clock::now() + std::chrono::hours(1));
+    for (const platform::ProcessEnd& end : group.wait(deadline)) {
+      // A rank that ended before it joined holds no lock for the others to miss.
+      symm::mark_ended(fd, size, end.index);
+      report.exits.push_back({.rank = end.index, .code = end.code, .signal = end.signal});
+      if (end.code == 0) continue;
+      report.summary += describe(report.exits.back());
+      if (report.exit_code == 0) {
+        report.exit_code = end.code;
+        next_step = Clock::now() + kGrace;
+      }
+    }
+    if (next_step && Clock::now() >= *next_step) {
+      group.end_all(step);
+      step = platform::Ending::kill;
+      next_step = Clock::now() + kGrace;
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+Result<LaunchReport> launch(const LaunchSpec& spec) {
+  if (Status s = check(spec); !s.ok()) return s;
+  auto made = symm::make_rendezvous(spec.size);
+  if (!made.ok()) return made.status();
+  const Descriptor rendezvous(*made);
+
+  const auto cpus = places(spec.bind, spec.size);
+  platform::ProcessGroup group;
+  const platform::SignalForwarding forwarding(group);
+  for (int r = 0; r < spec.size; ++r) {
+    platform::ProcessSpec process{.command = spec.command,
+                                  .environment = spec.environment,
+                                  .inherited = rendezvous.fd,
+                                  .cpus = cpus[static_cast<std::size_t>(r)]};
+    process.environment.push_back(fmt::format("TANDEM_RANK={}", r));
+    process.environment.push_back(fmt::format("TANDEM_SIZE={}", spec.size));
+    process.environment.push_back(fmt::format("TANDEM_FD={}", platform::kInheritedDescriptor));
+    if (Status s = group.start(process); !s.ok()) return s;
+  }
+  return supervise(group, rendezvous.fd, spec.size);
+}
+
+}  // namespace tandem

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// system_info(): the machine as platform/ sees it, and the kernel table as this CPU may use it.
+#include "tandem/system.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "platform/memory.h"
+#include "platform/topology.h"
+#include "tile/kernel.h"
+
+namespace tandem {
+namespace {
+
+std::vector<std::string> instruction_sets(const base::CpuFeatures& cpu) {
+  const std::pair<bool, const char*> all[] = {
+      {cpu.avx2, "avx2"},
+      {cpu.fma, "fma"},
+      {cpu.f16c, "f16c"},
+      {cpu.avx_vnni, "avx-vnni"},
+      {cpu.avx512f, "avx512f"},
+      {cpu.avx512bw, "avx512bw"},
+      {cpu.avx512dq, "avx512dq"},
+      {cpu.avx512vl, "avx512vl"},
+      {cpu.avx512_vnni, "avx512-vnni"},
+      {cpu.avx512_bf16, "avx512-bf16"},
+      {cpu.neon, "neon"},
+      {cpu.dotprod, "dotprod"},
+      {cpu.i8mm, "i8mm"},
+  };
+  std::vector<std::string> found;
+  for (const auto& [has, name] : all) {
+    if (has) found.emplace_back(name);
+  }
+  return found;
+}
+
+KernelInfo describe(const tile::Kernel& kernel, const base::CpuFeatures& cpu) {
+  KernelInfo info{.target = std::string(kernel.target),
+                  .type = kernel.type,
+                  .mr = kernel.mr,
+                  .nr = kernel.nr,
+                  .reason = {}};
+  std::string why;
+  info.runnable = kernel.runs_on(cpu, &why);
+  const auto chosen = tile::select_kernel(kernel.type, "auto", cpu);
+  info.chosen = chosen.ok() && *chosen == &kernel;
+  if (!info.runnable) {
+    info.reason = why;
+  } else if (info.chosen) {
+    info.reason = "first of the table that this CPU runs";
+  } else {
+    info.reason = "runs here; a faster one is chosen";
+  }
+  return info;
+}
+
+}  // namespace
+
+SystemInfo system_info() {
+  const platform::Topology& machine = platform::topology();
+  const base::CpuFeatures cpu = platform::cpu_features();
+  const platform::MemoryState memory = platform::memory_state();
+  SystemInfo info;
+  info.version = version();
+  info.cpu = machine.cpu;
+  info.instruction_sets = instruction_sets(cpu);
+  for (const tile::Kernel& kernel : tile::kernel_table()) {
+    info.kernels.push_back(describe(kernel, cpu));
+  }
+  info.cores = static_cast<int>(machine.cores.size());
+  info.hardware_threads = machine.hardware_threads;
+  info.affinity = platform::allowed_cpus();
+  info.numa_nodes = static_cast<int>(machine.nodes.size());
+  info.l1d_bytes = machine.caches.l1d;
+  info.l2_bytes = machine.caches.l2;
+  info.l3_bytes = machine.caches.l3;
+  info.memory_total = memory.total;
+  info.memory_available = memory.available;
+  info.memory_limit = memory.limit;
+  return info;
+}
+
+std::string version() { return TANDEM_VERSION; }
+
+std::vector<std::string> kernel_targets() {
+  std::vector<std::string> targets;
+  for (const tile::Kernel& kernel : tile::kernel_table()) {
+    const std::string target(kernel.target);
+    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
+      targets.push_back(target);
+    }
+  }
+  return targets;
+}
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counting the tasks of each stage down, and publishing the stages that reach zero.
+#include "stream/stage_ledger.h"
+
+#include <algorithm>
+
+namespace tandem::stream {
+
+/// Calls each(source, stage) for every stage of another rank that the block reads.
+template <class Visit>
+void StageLedger::visit(const RowBlock& block, const Visit& each) const {
+  const auto& shards = arrivals_.shards();
+  for (std::size_t r = 0; r < shards.size(); ++r) {
+    const Shard& shard = shards[r];
+    const std::int64_t from = std::max(block.row0, shard.row0) - shard.row0;
+    const std::int64_t to =
+        std::min(block.row0 + block.rows, shard.row0 + shard.rows()) - shard.row0;
+    if (shard.local || from >= to) continue;
+    // No block goes past the end of a stage (row_blocks.h).
+    each(r, static_cast<std::size_t>(from / shard.plan.stage_rows()));
+  }
+}
+
+StageLedger::StageLedger(symm::Window& window, int counter, const Arrivals& arrivals,
+                         std::span<const RowBlock> blocks, int parts)
+    : window_(window), counter_(counter), arrivals_(arrivals), sources_(arrivals.shards().size()) {
+  for (std::size_t r = 0; r < sources_.size(); ++r) {
+    const Shard& shard = arrivals.shards()[r];
+    if (shard.local) continue;
+    sources_[r].stages = shard.plan.stages();
+    sources_[r].open =
+        std::make_unique<std::atomic<int>[]>(static_cast<std::size_t>(sources_[r].stages));
+  }
+  for (const RowBlock& block : blocks) {
+    // Relaxed: no other thread knows the ledger yet.
+    visit(block, [&](std::size_t r, std::size_t stage) {
+      sources_[r].open[stage].fetch_add(parts, std::memory_order_relaxed);
+    });
+  }
+}
+
+void StageLedger::finished(const RowBlock& block) {
+  visit(block, [&](std::size_t r, std::size_t stage) {
+    // Acquire and release: whoever counts to zero has seen all other tasks' reads end, and its
+    // notify (release) carries that to the source.
+    if (sources_[r].open[stage].fetch_sub(1, std::memory_order_acq_rel) == 1) publish(r);
+  });
+}
+
+void StageLedger::publish(std::size_t r) {
+  const std::lock_guard lock(publishing_);
+  Source& source = sources_[r];
+  // Acquire: pairs with the fetch_sub of the thread that finished the stage.
+  while (source.published < source.stages &&
+         source.open[static_cast<std::size_t>(source.published)].load(std::memory_order_acquire) ==
+             0) {
+    window_.notify(static_cast<int>(r), counter_);
+    ++source.published;
+  }
+}
+
+}  // namespace tandem::stream
