@@ -14,8 +14,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "platform/park.h"
+#include "platform/shared_memory.h"
 #include "tandem/status.h"
 
 namespace tandem::symm {
@@ -31,27 +33,33 @@ class World;
 struct WindowSpec {
   std::size_t bytes = 0;  ///< payload of each rank's part
   int counters = 0;       ///< counters of each rank's part, each on a cache line of its own
+  int threads = 1;        ///< busy threads per rank: decides whether waiters poll (World::spin)
 };
 
 class Window {
  public:
-  virtual ~Window() = default;
+  /// Tells peers that this rank will notify no more; gives the memory back when it is the last.
+  ~Window();
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  virtual std::size_t bytes() const = 0;
-  /// Payload of a rank's part, 64-byte aligned (page-aligned). Writes by one rank are seen by
-  /// another after notify → wait.
-  virtual std::byte* data(int rank) const = 0;
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] std::size_t bytes() const { return spec_.bytes; }
+  /// Payload of a rank's part, page-aligned. Writes by one rank are seen by another after notify →
+  /// wait.
+  [[nodiscard]] std::byte* data(int rank) const { return part(rank) + payload_offset_; }
 
   /// Copies into a peer's part (or one's own).
-  virtual void put(int peer, std::size_t offset, const std::byte* from, std::size_t bytes) = 0;
+  void put(int peer, std::size_t offset, const std::byte* from, std::size_t bytes);
   /// Adds to a counter of a peer's part, after all earlier puts of this thread (release), and
   /// wakes that peer if it sleeps.
-  virtual void notify(int peer, int counter, std::uint32_t amount = 1) = 0;
-  /// A counter of this rank's own part (acquire: pairs with notify).
-  virtual std::uint32_t read(int counter) const = 0;
-  bool test(int counter, std::uint32_t target) const { return reached(read(counter), target); }
+  void notify(int peer, int counter, std::uint32_t amount = 1);
+  /// A counter of this rank's own part (acquire: pairs with the release of notify).
+  [[nodiscard]] std::uint32_t read(int counter) const;
+  [[nodiscard]] bool test(int counter, std::uint32_t target) const {
+    return reached(read(counter), target);
+  }
 
   /// What a wait still needs from a rank, empty when nothing: asked when that rank is found dead
   /// or the deadline has passed, to name the culprit.
@@ -59,23 +67,55 @@ class Window {
   /// Returns Ok when ready() is true; else, at the latest at `deadline`, kTimeout, kPeerLost, or
   /// the failure that another rank published. Its own errors are published with fail(). ready()
   /// must depend only on counters of this part (or on state changed before wake()).
-  virtual Status wait(const std::function<bool()>& ready, const Awaited& awaited,
-                      platform::Clock::time_point deadline) = 0;
-  /// wait() for one counter that `source` grows.
+  Status wait(const std::function<bool()>& ready, const Awaited& awaited,
+              platform::Clock::time_point deadline);
+  /// wait() for one counter that `detail.rank` grows (any peer when that is -1).
   Status wait_until(int counter, std::uint32_t target, WaitDetail detail,
                     platform::Clock::time_point deadline);
   /// Wakes the threads of this rank that wait, to look at ready() again.
-  virtual void wake() = 0;
+  void wake();
 
   /// Publishes the first failure of this window to all ranks and wakes them; returns the failure
   /// that stands (an earlier one wins).
-  virtual Status fail(const Status& failure) = 0;
+  Status fail(const Status& failure);
   /// Ok, or the published failure. Cheap: one acquire load when there is none.
-  virtual Status failure() const = 0;
+  [[nodiscard]] Status failure() const;
 
   /// Two shared clocks per rank for the sim transport: the time at which that rank's egress (0) or
   /// ingress (1) is free, in nanoseconds of platform::Clock.
-  virtual std::atomic<std::int64_t>& link_clock(int rank, int direction) = 0;
+  [[nodiscard]] std::atomic<std::int64_t>& link_clock(int rank, int direction);
+
+ private:
+  friend class World;
+  struct Control;  // the head of each part; window.cc
+  struct Counter;
+
+  Window(std::shared_ptr<World> world, const WindowSpec& spec);
+  /// Bytes of one rank's part.
+  static std::size_t part_bytes(const WindowSpec& spec);
+  static std::size_t payload_offset(const WindowSpec& spec);
+  /// Maps the parts, which begin at `offset` of the world's file, and takes the memory of one's
+  /// own.
+  Status open(std::size_t offset);
+  /// Undoes open() without touching the parts of others, which may have no memory.
+  void abandon();
+
+  [[nodiscard]] std::byte* part(int rank) const {
+    return base_ + static_cast<std::size_t>(rank) * part_bytes_;
+  }
+  [[nodiscard]] Control& control(int rank) const;
+  [[nodiscard]] std::atomic<std::uint32_t>& counter(int rank, int index) const;
+  [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
+  void ring_all();
+
+  std::shared_ptr<World> world_;
+  std::shared_ptr<const platform::SharedMapping> mapping_;
+  const WindowSpec spec_;
+  const int rank_, size_;
+  const std::size_t part_bytes_, payload_offset_;
+  std::size_t file_offset_ = 0;
+  std::byte* base_ = nullptr;
+  platform::Spin spin_;
 };
 
 }  // namespace tandem::symm

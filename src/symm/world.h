@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // World: membership, liveness and collective creation of windows, for thread ranks and process
-// ranks alike. Behind tandem::World.
+// ranks alike. Behind tandem::World. Start reading at exchange(): everything collective is one.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "platform/park.h"
@@ -16,45 +18,79 @@
 
 namespace tandem::symm {
 
+class WorldMemory;
+
 /// What exchange() carries from each rank.
 using Terms = std::array<std::int64_t, 16>;
 
-class World {
+class World : public std::enable_shared_from_this<World> {
  public:
-  virtual ~World() = default;  ///< marks the rank as gone: peers that wait for it get kPeerLost
+  ~World();  ///< marks the rank as gone: peers that wait for it get kPeerLost
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  virtual std::chrono::milliseconds timeout() const = 0;
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
   /// Polling limit for `threads` busy threads per rank: zero when all ranks' threads together
   /// outnumber the cores that the ranks may use.
-  virtual platform::Spin spin(int threads) const = 0;
+  [[nodiscard]] platform::Spin spin(int threads) const;
 
-  /// Collective, bounded by timeout(). Every rank's terms, in rank order.
-  virtual Result<std::vector<Terms>> exchange(const Terms& terms) = 0;
+  /// Collective, bounded by timeout(). Every rank's terms, in rank order. After an error the world
+  /// stays failed: the first failure is returned by this and all later calls on every rank.
+  Result<std::vector<Terms>> exchange(const Terms& terms);
   /// Collective. An exchange of nothing.
   Status barrier();
 
   /// Collective; every rank passes the same spec (kMismatch names both ranks and values). All
   /// memory is reserved and touched by its owner here, so that exhaustion is kOutOfMemory now and
   /// not a signal later. The memory is given back when the last rank's Window is destroyed.
-  virtual Result<std::unique_ptr<Window>> create_window(const WindowSpec& spec) = 0;
+  Result<std::unique_ptr<Window>> create_window(const WindowSpec& spec);
 
-  /// False when the rank's process has died or its World was destroyed.
-  virtual bool alive(int rank) const = 0;
+  /// False before the rank has joined, and when its process has died or its World was destroyed.
+  [[nodiscard]] bool alive(int rank) const;
+
+ private:
+  friend class Window;
+  friend Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(
+      int size, std::chrono::milliseconds timeout);
+  friend Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
+                                                   std::chrono::milliseconds timeout);
+
+  World(std::shared_ptr<WorldMemory> memory, int rank, int size, std::chrono::milliseconds timeout);
+  /// Takes this rank's place. Errors: kInvalidArgument (taken).
+  Status take_place();
+  Result<std::vector<Terms>> exchange_locked(const Terms& terms, std::chrono::milliseconds limit);
+  /// Why a rank will never do anything again, empty while it may.
+  [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
+
+  std::shared_ptr<WorldMemory> memory_;
+  const int rank_, size_;
+  const std::chrono::milliseconds timeout_;
+  const int process_;  // a child forked by this rank must not speak for it
+  bool placed_ = false;
+  std::mutex collective_;        // one collective call of this rank at a time
+  std::uint32_t exchanges_ = 0;  // ever begun
+  std::size_t next_offset_ = 0;  // rank 0's: where the next window begins; never reused
 };
 
 /// One world of `size` thread ranks in this process.
 Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
                                                                std::chrono::milliseconds timeout);
 
-/// Joins the world whose memory file an ancestor made with make_rendezvous().
+/// Joins the world whose memory file an ancestor made with make_rendezvous(). Collective over that
+/// world. The descriptor stays open; it is no longer inherited by programs that this one starts.
+/// Errors: kIo, kMismatch (not a world, other version or size), kInvalidArgument (rank taken),
+/// kTimeout, kPeerLost (a rank ended before it joined).
 Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                           std::chrono::milliseconds timeout);
 
 /// Makes the memory file of a world of `size` process ranks; returns its descriptor, which the
 /// ranks must inherit and the caller closes.
 Result<int> make_rendezvous(int size);
+
+/// For the launcher: the process of this rank has ended, joined or not.
+void mark_ended(int fd, int size, int rank);
 
 }  // namespace tandem::symm

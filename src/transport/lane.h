@@ -38,6 +38,9 @@ class Lane {
   virtual Status flush() = 0;
 };
 
+/// Puts a parcel's bytes in their place at the peer, when it has any to copy.
+void copy_rows(const Parcel& parcel, symm::Window& window);
+
 /// `index` is the lane's number on this rank (it salts the sim transport's jitter).
 [[nodiscard]] std::unique_ptr<Lane> make_lane(const TransportSpec& spec, symm::Window& window,
                                               int index);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The waiting loop. Start reading at wait().
+#include "symm/waiting.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "platform/delay.h"
+
+namespace tandem::symm {
+namespace {
+
+using platform::Clock;
+
+// A dead process cannot ring: a sleeper looks round this often. One system call per awaited rank
+// and slice is nothing; half as long again would be felt by people.
+constexpr std::chrono::milliseconds kSlice{50};
+
+// Reading the clock costs as much as a few pauses; do it once per this many.
+constexpr int kPausesPerLook = 16;
+
+std::string describe(const WaitDetail& d) {
+  std::string text = fmt::format("call {}", d.call);
+  if (d.chunk >= 0) text += fmt::format(", chunk {}", d.chunk);
+  return text + fmt::format(", expected counter {}, seen {}", d.expected, d.seen);
+}
+
+/// Ranks after the own one, in the order in which the work visits them.
+template <class Visit>
+void for_each_peer(const Wait& w, Visit visit) {
+  for (int step = 0; step < w.size; ++step) visit((w.rank + step) % w.size);
+}
+
+/// kPeerLost when a rank that is still needed is gone.
+Status find_lost(const Wait& w, bool ask_kernel) {
+  int lost = -1;
+  std::string_view reason;
+  for_each_peer(w, [&](int r) {
+    if (lost >= 0) return;
+    std::string_view why = w.gone(r, false);
+    if ((why.empty() && !ask_kernel) || !w.awaited(r)) return;
+    if (why.empty()) why = w.gone(r, true);
+    if (why.empty()) return;
+    lost = r;
+    reason = why;
+  });
+  // The last thing it did may have been what is awaited: look again now that it is known gone.
+  if (lost < 0 || w.ready()) return {};
+  const std::optional<WaitDetail> detail = w.awaited(lost);
+  if (!detail) return {};
+  return {StatusCode::kPeerLost,
+          fmt::format("rank {} is lost ({}) while rank {} waits for it: {}; restart all ranks, and "
+                      "look at how rank {} ended",
+                      lost, reason, w.rank, describe(*detail), lost),
+          *detail};
+}
+
+Status timed_out(const Wait& w, std::chrono::nanoseconds waited) {
+  std::optional<WaitDetail> first;
+  int others = 0;
+  for_each_peer(w, [&](int r) {
+    const std::optional<WaitDetail> detail = w.awaited(r);
+    if (!detail) return;
+    if (first) {
+      ++others;
+    } else {
+      first = detail;
+    }
+  });
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+  constexpr std::string_view kRemedy = "or allow more time (the timeout option, TANDEM_TIMEOUT_MS)";
+  if (!first) {
+    return {StatusCode::kTimeout,
+            fmt::format("rank {} waited {} ms for its peers; find what they are doing, {}", w.rank,
+                        ms, kRemedy),
+            WaitDetail{}};
+  }
+  const std::string more = others == 0 ? "" : fmt::format(" and {} more", others);
+  return {StatusCode::kTimeout,
+          fmt::format("rank {} waited {} ms for rank {}{}: {}; find what rank {} is doing, {}",
+                      w.rank, ms, first->rank, more, describe(*first), first->rank, kRemedy),
+          *first};
+}
+
+/// Polls; true when there is something to look at.
+bool poll(const Wait& w, Clock::time_point now) {
+  const Clock::time_point end = std::min(now + w.spin.limit, w.deadline);
+  while (now < end) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      platform::pause();
+      if (w.ready() || w.record.published()) return true;
+    }
+    now = Clock::now();
+  }
+  return false;
+}
+
+}  // namespace
+
+Status wait(const Wait& w) {
+  if (w.ready()) return {};
+  const Clock::time_point start = Clock::now();
+  poll(w, start);
+
+  const Sleeper sleeper(w.bell);
+  Clock::time_point next_look = start + kSlice;
+  for (;;) {
+    const std::uint32_t rings = w.bell.rings.load(std::memory_order_seq_cst);
+    if (w.ready()) return {};
+    if (w.record.published()) return w.record.read();
+    const Clock::time_point now = Clock::now();
+    const bool slice_over = now >= next_look;
+    if (Status lost = find_lost(w, slice_over); !lost.ok()) return lost;
+    if (now >= w.deadline) return timed_out(w, now - start);
+    if (slice_over) next_look = now + kSlice;
+    platform::protocol_step("park");
+    platform::park(w.bell.rings, rings, std::min(next_look, w.deadline) - now);
+  }
+}
+
+}  // namespace tandem::symm

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// wait(): the one loop in which a rank waits for others: poll, then sleep on the doorbell, in
+// slices short enough to notice a dead rank. World::exchange() and Window::wait() are its callers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "symm/doorbell.h"
+#include "symm/failure_record.h"
+#include "tandem/status.h"
+
+namespace tandem::symm {
+
+/// What a wait still needs from a rank, empty when nothing.
+using Awaited = std::function<std::optional<WaitDetail>(int rank)>;
+
+struct Wait {
+  const std::function<bool()>& ready;  ///< reads awaited words with seq_cst loads
+  const Awaited& awaited;
+  /// Why a rank will never deliver ("its process died"), empty while it may. `ask_kernel` is true
+  /// where a system call may be spent on the answer.
+  const std::function<std::string_view(int rank, bool ask_kernel)>& gone;
+  Doorbell& bell;               ///< of the rank that waits
+  const FailureRecord& record;  ///< ends the wait when published
+  int rank = 0;                 ///< that waits
+  int size = 1;
+  platform::Spin spin;
+  platform::Clock::time_point deadline;
+};
+
+/// Ok, the published failure, kPeerLost, or kTimeout, the last two with a WaitDetail.
+Status wait(const Wait& w);
+
+}  // namespace tandem::symm
