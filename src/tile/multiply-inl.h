@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The micro-kernel: the innermost loop of every multiply. It keeps rows × (2 · pairs) vectors of
-// chains in registers; each step of k loads a group of B, broadcasts one value of each row of A,
-// and issues rows × vectors independent FMAs. Compiled once per target by simd_kernels.cc; start
+// The micro-kernel: the innermost loop of every multiply. It keeps rows × vectors of chains in
+// registers; each step of k loads a group of B, broadcasts one value of each row of A, and issues
+// rows × vectors independent FMAs. Compiled once per target by simd_kernels.cc; start
 // reading at multiply_rows().
 
 #if defined(TANDEM_TILE_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -23,60 +23,41 @@
 HWY_BEFORE_NAMESPACE();
 namespace tandem::tile::HWY_NAMESPACE {
 
-// Rows × vectors of the register block. Both targets' FMA units need 8 independent chains (4 to 5
-// cycles of latency, two per cycle); what is left of the register file is spent on rows, because
-// each row more amortises the widening of B further.
-#if HWY_TARGET == HWY_AVX3
-constexpr int kMr = 12;  // 24 chains, 2 of B, 6 of 32 registers free for loads ahead
-constexpr int kPairs = 1;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kMr = 6;  // 12 chains, 2 of B, 1 to 2 broadcasts: all 16 registers
-constexpr int kPairs = 1;
-#else
-constexpr int kMr = 6;  // 24 chains of 4 lanes, 4 of B: 32 registers
-constexpr int kPairs = 2;
-#endif
-constexpr int kVectors = 2 * kPairs;
-constexpr int kNr = kVectors * kLanes;
-
 template <class Operand, int rows>
 HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
                                 const typename Operand::Element* HWY_RESTRICT b,
                                 float* HWY_RESTRICT tile, bool first) {
   const FloatTag f;
   FloatVec chain[rows][kVectors];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::Zero(f);
   }
   for (std::int64_t k = 0; k < kc; ++k) {
     FloatVec column[kVectors];
-#pragma GCC unroll 16
-    for (int p = 0; p < kPairs; ++p) {
-      Operand::load_pair(b + 2 * kLanes * p, column[2 * p], column[2 * p + 1]);
-    }
-#pragma GCC unroll 16
+    Operand::load_group(b, column);
+#pragma GCC unroll 32
     for (int r = 0; r < rows; ++r) {
       const FloatVec row = hn::Set(f, a[r * kKc]);
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
     }
     ++a;
     b += kNr;
   }
   if (!first) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (int v = 0; v < kVectors; ++v) {
         chain[r][v] = hn::Add(hn::Load(f, tile + r * kNr + v * kLanes), chain[r][v]);
       }
     }
   }
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) hn::Store(chain[r][v], f, tile + r * kNr + v * kLanes);
   }
 }

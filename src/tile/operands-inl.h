@@ -31,21 +31,38 @@ using FloatVec = hn::Vec<FloatTag>;
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 constexpr int kLanes = HWY_LANES(float);
 
-/// A B group is read in pairs of vectors: load_pair() gives columns [0, kLanes) and [kLanes,
-/// 2 * kLanes) of the 2 * kLanes elements at `from`. source_column() says which column of those
-/// packing must put at a position.
+// Rows × vectors of the register block. An FMA unit needs 8 independent chains to stay busy (4 to 5
+// cycles of latency, two per cycle). Figures: ratio to the FMA ceiling, Zen 4, gcc 12, panels in
+// L1 (bench/tile_bench.cc).
+#if HWY_TARGET == HWY_AVX3
+// One vector, so that each broadcast is an FMA's memory operand and one widening serves 24 FMAs:
+// 0.99 for all types. 12 × 2 vectors: 0.91 for f16, whose 512-bit widening takes FMA slots.
+constexpr int kMr = 24;
+constexpr int kVectors = 1;
+#elif HWY_TARGET == HWY_AVX2
+// Broadcasts are instructions of their own, so each should serve two FMAs: 12 chains, 2 of B and a
+// broadcast in 16 registers, 0.99. 14 × 1 vectors: 0.90.
+constexpr int kMr = 6;
+constexpr int kVectors = 2;
+#else
+constexpr int kMr = 6;  // 24 chains of 4 lanes, 4 of B: 32 registers. Not measured.
+constexpr int kVectors = 4;
+#endif
+constexpr int kNr = kVectors * kLanes;
+
+/// An operand policy: widen() turns one vector of elements, load_group() a group of packed B, into
+/// f32. source_column() says which of the group's columns packing must put at a position.
 
 struct F32Operand {
   using Element = float;
   static constexpr DType kType = DType::f32;
   static constexpr int source_column(int position) { return position; }
 
-  static HWY_INLINE void load_pair(const Element* from, FloatVec& low, FloatVec& high) {
-    const FloatTag f;
-    low = hn::LoadU(f, from);
-    high = hn::LoadU(f, from + kLanes);
-  }
   static HWY_INLINE FloatVec widen(const Element* from) { return hn::LoadU(FloatTag(), from); }
+  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) columns[v] = widen(from + v * kLanes);
+  }
 };
 
 struct F16Operand {
@@ -53,36 +70,48 @@ struct F16Operand {
   static constexpr DType kType = DType::f16;
   static constexpr int source_column(int position) { return position; }
 
-  static HWY_INLINE void load_pair(const Element* from, FloatVec& low, FloatVec& high) {
-    low = widen(from);
-    high = widen(from + kLanes);
-  }
   static HWY_INLINE FloatVec widen(const Element* from) {
     const FloatTag f;
     const hn::Rebind<hwy::float16_t, FloatTag> h;
     return hn::PromoteTo(f, hn::LoadU(h, reinterpret_cast<const hwy::float16_t*>(from)));
   }
+  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) columns[v] = widen(from + v * kLanes);
+  }
 };
 
-/// bf16 is the upper half of an f32. Columns j and j + kLanes share a 32-bit word, so that one
-/// load, a shift and a mask widen two vectors: widening each by itself would also cost a shuffle
-/// per vector, on ports that the FMAs need.
+/// bf16 is the upper half of an f32. In packed B, columns j and j + kLanes share a 32-bit word, so
+/// that one load, a shift and a mask widen two vectors. Widening each by itself costs a shuffle per
+/// vector, on ports that the FMAs need: 0.97 instead of 0.99 with AVX2.
 struct Bf16Operand {
   using Element = std::uint16_t;
   static constexpr DType kType = DType::bf16;
-  static constexpr int source_column(int position) { return position % 2 * kLanes + position / 2; }
-
-  static HWY_INLINE void load_pair(const Element* from, FloatVec& low, FloatVec& high) {
-    const FloatTag f;
-    const WordTag w;
-    const auto words = hn::LoadU(w, reinterpret_cast<const std::uint32_t*>(from));
-    low = hn::BitCast(f, hn::ShiftLeft<16>(words));
-    high = hn::BitCast(f, hn::And(words, hn::Set(w, 0xffff0000u)));
+  static constexpr bool kPaired = kVectors % 2 == 0;
+  static constexpr int source_column(int position) {
+    constexpr int kPair = 2 * kLanes;
+    if constexpr (!kPaired) return position;
+    return position / kPair * kPair + position % 2 * kLanes + position % kPair / 2;
   }
+
   static HWY_INLINE FloatVec widen(const Element* from) {
     const WordTag w;
     const hn::Rebind<std::uint16_t, WordTag> h;
     return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(w, hn::LoadU(h, from))));
+  }
+  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
+    if constexpr (kPaired) {
+      const FloatTag f;
+      const WordTag w;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; v += 2) {
+        const auto words = hn::LoadU(w, reinterpret_cast<const std::uint32_t*>(from + v * kLanes));
+        columns[v] = hn::BitCast(f, hn::ShiftLeft<16>(words));
+        columns[v + 1] = hn::BitCast(f, hn::And(words, hn::Set(w, 0xffff0000u)));
+      }
+    } else {
+      columns[0] = widen(from);
+    }
   }
 };
 

@@ -40,13 +40,6 @@ void pack_a(const std::byte* const* rows, int row_count, std::int64_t kc, std::b
   }
 }
 
-/// Packed position → column, for a whole group of nr.
-template <class Operand>
-constexpr int column_at(int position) {
-  constexpr int kPair = 2 * kLanes;
-  return position / kPair * kPair + Operand::source_column(position % kPair);
-}
-
 /// One group from nr consecutive elements of a K×N row.
 template <class Operand>
 HWY_INLINE void pack_group(const typename Operand::Element* from, typename Operand::Element* to) {
@@ -145,7 +138,7 @@ void pack_b_nk(const typename Operand::Element* b, std::int64_t stride, std::int
     for (int p = 0; p < kNr; p += kBlock) {
       const Element* rows[kBlock];
       for (int i = 0; i < kBlock; ++i) {
-        const int column = column_at<Operand>(p + i);
+        const int column = Operand::source_column(p + i);
         rows[i] = column < cols ? b + column * stride + line : kZeros;
       }
       for (std::int64_t k = line; k < line_end; k += kBlock) {
@@ -155,7 +148,7 @@ void pack_b_nk(const typename Operand::Element* b, std::int64_t stride, std::int
   }
   for (std::int64_t k = blocked; k < kc; ++k) {
     for (int p = 0; p < kNr; ++p) {
-      const int column = column_at<Operand>(p);
+      const int column = Operand::source_column(p);
       panel[k * kNr + p] = column < cols ? b[column * stride + k] : Element{};
     }
   }

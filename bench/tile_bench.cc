@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Single kernels of the table: the micro-kernel with its panels in L1, at each row count, as a
+// ratio to the FMA ceiling; packing and storing as a ratio to memcpy of as many bytes. For one:
+//   tile_bench --benchmark_filter='multiply/avx2_f16'
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/fma_ceiling.h"
+#include "bench/side_by_side.h"
+#include "platform/topology.h"
+#include "tandem/reference.h"
+#include "tile/contract.h"
+#include "tile/kernel.h"
+
+namespace tandem::bench {
+namespace {
+
+struct AlignedDelete {
+  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
+};
+using Bytes = std::unique_ptr<std::byte[], AlignedDelete>;
+
+Bytes make_bytes(std::size_t size) {
+  Bytes bytes(new (std::align_val_t(64)) std::byte[size]);
+  std::fill_n(bytes.get(), size, std::byte{0});
+  return bytes;
+}
+
+void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int rows) {
+  const auto a = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * kernel->a_bytes);
+  const auto b = make_bytes(static_cast<std::size_t>(kernel->nr * tile::kKc) * kernel->b_bytes);
+  const auto tile = make_bytes(kernel->tile_bytes());
+  fill_random(dense(a.get(), DType::f32, kernel->mr, tile::kKc), 1);
+  fill_random(dense(b.get(), kernel->type, tile::kKc, kernel->nr), 2);
+  side_by_side(
+      state,
+      [&] {
+        constexpr int kRepeats = 200;
+        for (int i = 0; i < kRepeats; ++i) {
+          kernel->multiply(tile::kKc, a.get(), b.get(), tile.get(), rows, i == 0);
+        }
+        return 2.0 * kRepeats * tile::kKc * rows * kernel->nr;
+      },
+      [&] { return run_fma_chains(kernel->target, 20'000); });
+}
+
+/// B of 2048 × 2048 into panels, against memcpy of B: both far larger than L2.
+void pack_b_bench(benchmark::State& state, const tile::Kernel* kernel, BLayout layout) {
+  constexpr std::int64_t kSize = 2048;
+  const std::size_t bytes = static_cast<std::size_t>(kSize * kSize) * kernel->b_bytes;
+  const auto b = make_bytes(bytes), copy = make_bytes(bytes);
+  const auto packed = make_bytes(bytes + bytes / 8);
+  fill_random(dense(b.get(), kernel->type, kSize, kSize), 1);
+  side_by_side(
+      state,
+      [&] {
+        std::byte* to = packed.get();
+        for (std::int64_t k0 = 0; k0 < kSize; k0 += tile::kKc) {
+          for (std::int64_t col0 = 0; col0 < kSize; col0 += kernel->nr) {
+            const std::int64_t from = layout == BLayout::kn ? k0 * kSize + col0 : col0 * kSize + k0;
+            const auto cols = static_cast<int>(std::min<std::int64_t>(kernel->nr, kSize - col0));
+            kernel->pack_b(b.get() + static_cast<std::size_t>(from) * kernel->b_bytes, kSize,
+                           layout, tile::kKc, cols, to);
+            to += static_cast<std::size_t>(tile::kKc * kernel->nr) * kernel->b_bytes;
+          }
+        }
+        return static_cast<double>(bytes);
+      },
+      [&] {
+        std::memcpy(copy.get(), b.get(), bytes);
+        benchmark::ClobberMemory();
+        return static_cast<double>(bytes);
+      });
+}
+
+/// Rows of A from L2 into a panel in L1, in elements per second, against memcpy of the panel.
+void pack_a_bench(benchmark::State& state, const tile::Kernel* kernel) {
+  constexpr std::int64_t kRows = 64, kRepeats = 20;
+  const auto a = make_bytes(static_cast<std::size_t>(kRows * tile::kKc) * size_of(kernel->type));
+  const auto panel = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
+  const auto copy = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
+  const Matrix view = dense(a.get(), kernel->type, kRows, tile::kKc);
+  fill_random(view, 1);
+  std::vector<const std::byte*> rows;
+  for (std::int64_t i = 0; i < kRows; ++i) rows.push_back(view.row(i));
+  const double elements =
+      static_cast<double>(kRepeats * (kRows / kernel->mr) * kernel->mr * tile::kKc);
+  side_by_side(
+      state,
+      [&] {
+        for (int repeat = 0; repeat < kRepeats; ++repeat) {
+          for (std::int64_t row = 0; row + kernel->mr <= kRows; row += kernel->mr) {
+            kernel->pack_a(rows.data() + row, kernel->mr, tile::kKc, panel.get());
+            benchmark::ClobberMemory();
+          }
+        }
+        return elements;
+      },
+      [&] {
+        for (int repeat = 0; repeat < kRepeats; ++repeat) {
+          for (std::int64_t row = 0; row + kernel->mr <= kRows; row += kernel->mr) {
+            std::memcpy(copy.get(), panel.get(),
+                        static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
+            benchmark::ClobberMemory();
+          }
+        }
+        return elements;
+      });
+}
+
+template <class... Arguments>
+void add(const std::string& name, Arguments... arguments) {
+  benchmark::RegisterBenchmark(name.c_str(), arguments...)
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
+const bool registered = [] {
+  for (const tile::Kernel& kernel : tile::kernel_table()) {
+    std::string why;
+    if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
+    const auto id = fmt::format("{}_{}", kernel.target, tandem::name(kernel.type));
+    for (int rows = kernel.mr; rows >= 1; --rows) {
+      add(fmt::format("multiply/{}/rows:{}", id, rows), multiply_bench, &kernel, rows);
+    }
+    for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
+      add(fmt::format("pack_b/{}/{}", id, tandem::name(layout)), pack_b_bench, &kernel, layout);
+    }
+    add(fmt::format("pack_a/{}", id), pack_a_bench, &kernel);
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace tandem::bench
