@@ -38,11 +38,9 @@ done
 
 scripts/install_dependencies.sh --tests
 
+selection=()
 case $preset in
-  asan-ubsan) set -- --label asan ;;
-  tsan) set -- --label tsan ;;
-  # Warnings are errors under the compiler that CI has; a newer one may warn of more.
-  test) if [[ $(c++ -dumpversion) == 12* ]]; then set -- -DTANDEM_WERROR=ON; else set --; fi ;;
-  *) set -- ;;
+  asan-ubsan) selection=(--label asan) ;;
+  tsan) selection=(--label tsan) ;;
 esac
-exec scripts/build_and_test.sh --preset "$preset" "$@" -- "${ctest_options[@]}"
+exec scripts/build_and_test.sh --preset "$preset" "${selection[@]}" -- "${ctest_options[@]}"

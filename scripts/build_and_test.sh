@@ -6,18 +6,15 @@
 # only the test programs that carry the label are built and run: a sanitizer build of everything
 # would cost more time than it finds errors.
 #
-#   scripts/build_and_test.sh --preset NAME [--build FOLDER] [--label LABEL] [-DNAME=VALUE]
-#                             [-- CTEST OPTIONS]
+#   scripts/build_and_test.sh --preset NAME [--build FOLDER] [--label LABEL] [-- CTEST OPTIONS]
 set -euo pipefail
 
 preset='' build='' label=''
-definitions=()
 while (($#)); do
   case $1 in
     --preset) preset=$2; shift 2 ;;
     --build) build=$2; shift 2 ;;
     --label) label=$2; shift 2 ;;
-    -D*) definitions+=("$1"); shift ;;
     --) shift; break ;;
     *) echo "build_and_test.sh: unknown option '$1'" >&2; exit 2 ;;
   esac
@@ -38,7 +35,7 @@ step() {
   fi
 }
 
-step configure cmake --preset "$preset" -B "$build" "${definitions[@]}"
+step configure cmake --preset "$preset" -B "$build"
 
 targets=(all)
 selection=()
