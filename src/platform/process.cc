@@ -14,9 +14,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/close_range.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -100,7 +98,14 @@ void close_from(int first) {
   for (int fd = first; fd < static_cast<int>(most > 0 ? most : 1024); ++fd) close(fd);
 }
 
-/// The child, up to exec. Returns only when it fails, with errno.
+void restore_default(int signal) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(signal, &standard, nullptr);
+}
+
+/// The child, up to exec. All signals are blocked when it begins. Returns only when it fails, with
+/// errno.
 void become(Launchpad& pad) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (getppid() != pad.parent) _exit(128 + SIGKILL);  // it died before the line above
@@ -118,12 +123,12 @@ void become(Launchpad& pad) {
   report = pad.report = reserved;
   close_from(reserved + 1);
 
-  // A rank starts with no signal blocked or ignored, whatever this process does with them.
-  // (An ignored SIGHUP stays: that is what nohup is for.)
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGCHLD})
-    sigaction(signal, &standard, nullptr);
+  // A rank starts with no signal blocked and with the standard reactions, whatever this process
+  // has set up; what is ignored stays ignored across exec, which is right for SIGHUP alone (nohup).
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGCHLD}) restore_default(signal);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) restore_default(SIGHUP);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -141,9 +146,14 @@ void become(Launchpad& pad) {
 
 int open_handle(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-// What the signal handler reads: pids of the children, 0 where there is none. Relaxed suffices,
-// each entry stands for itself.
+// What the signal handler reads: pids of the children, 0 where there is none. And what it leaves
+// for start(): how many signals came, and the last one. A signal that comes while a child is
+// started must reach it: the handler counts, then reads pids; start() writes the pid, then looks
+// at the count. All are seq_cst, so at least one of the two sees the other (and when both do, the
+// child gets the signal twice, as it may with any signal).
 std::array<std::atomic<int>, ProcessGroup::kMostProcesses> forward_to{};
+std::atomic<int> last_signal{0};
+std::atomic<unsigned> signals_seen{0};
 constexpr std::array kForwarded{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 struct sigaction previous[kForwarded.size()];
 
@@ -151,8 +161,10 @@ void forward(int signal, siginfo_t* info, void*) {
   // Ctrl-C and Ctrl-\ reach the whole foreground group by themselves: do not double them.
   if (info->si_code == SI_KERNEL && (signal == SIGINT || signal == SIGQUIT)) return;
   const int saved = errno;
+  last_signal.store(signal);
+  signals_seen.fetch_add(1);
   for (std::atomic<int>& pid : forward_to) {
-    const int target = pid.load(std::memory_order_relaxed);
+    const int target = pid.load();
     if (target > 0) kill(target, signal);
   }
   errno = saved;
@@ -186,6 +198,10 @@ Status ProcessGroup::start(const ProcessSpec& spec) {
     return {StatusCode::kIo, fmt::format("cannot open a pipe: {}", strerrordesc_np(errno))};
   }
   pad.report = ends[1];
+  const unsigned signals_before = signals_seen.load();
+  sigset_t all, mask;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &mask);
   const pid_t pid = fork();
   if (pid == 0) {
     become(pad);
@@ -194,6 +210,12 @@ Status ProcessGroup::start(const ProcessSpec& spec) {
     _exit(127);
   }
   const int fork_error = errno;
+  std::atomic<int>& forwarded = forward_to[children_.size()];
+  if (pid > 0) {
+    forwarded.store(pid);
+    if (signals_seen.load() != signals_before) kill(pid, last_signal.load());
+  }
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   close(ends[1]);
   int error = 0;
   ssize_t got = 0;
@@ -208,6 +230,7 @@ Status ProcessGroup::start(const ProcessSpec& spec) {
                         spec.command.front(), strerrordesc_np(fork_error))};
   }
   if (got == static_cast<ssize_t>(sizeof error)) {
+    forwarded.store(0);
     while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     const bool missing = error == ENOENT || error == ENOTDIR;
@@ -215,7 +238,6 @@ Status ProcessGroup::start(const ProcessSpec& spec) {
             fmt::format("cannot start '{}': {}; check the name, PATH and the permissions",
                         spec.command.front(), strerrordesc_np(error))};
   }
-  forward_to[children_.size()].store(pid, std::memory_order_relaxed);
   children_.push_back({pid, open_handle(pid)});
   ++running_;
   return {};
@@ -237,7 +259,7 @@ std::vector<ProcessEnd> ProcessGroup::wait(Clock::time_point deadline) {
         continue;
       }
       // Withdrawn before it is reaped: the handler must not hit a later process of this number.
-      forward_to[i].store(0, std::memory_order_relaxed);
+      forward_to[i].store(0);
       waitid(P_PID, id, &info, WEXITED);
       if (child.handle >= 0) close(child.handle);
       child = {};
@@ -276,7 +298,7 @@ SignalForwarding::SignalForwarding(const ProcessGroup&) {
 SignalForwarding::~SignalForwarding() {
   for (std::size_t i = 0; i < kForwarded.size(); ++i)
     sigaction(kForwarded[i], &previous[i], nullptr);
-  for (std::atomic<int>& pid : forward_to) pid.store(0, std::memory_order_relaxed);
+  for (std::atomic<int>& pid : forward_to) pid.store(0);
 }
 
 }  // namespace tandem::platform

@@ -109,6 +109,8 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
       return {};
     case RankState::left:
       return "it left the world";
+    case RankState::ended:
+      return "its process ended";
     case RankState::joined:
       break;
   }
@@ -301,8 +303,13 @@ Result<int> make_rendezvous(int size) {
 void mark_ended(int fd, int size, int rank) {
   auto memory = WorldMemory::adopt(fd, size);
   if (!memory.ok()) return;
+  std::atomic<RankState>& state = (*memory)->entry(rank).state;
+  RankState before = state.load(std::memory_order_relaxed);
   // Release: pairs with the acquire in gone().
-  (*memory)->entry(rank).state.store(RankState::left, std::memory_order_release);
+  while (before != RankState::left &&
+         !state.compare_exchange_weak(before, RankState::ended, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
+  }
   (*memory)->ring_all();
 }
 

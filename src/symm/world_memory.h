@@ -30,10 +30,11 @@ inline constexpr int kExchangeSlots = 2;
 inline constexpr std::size_t kCpuWords = 128;
 using CpuMask = std::array<std::uint64_t, kCpuWords>;
 
-enum class RankState : std::uint32_t { absent, joined, left };
+/// `left`: the rank said so. `ended`: its launcher saw the process end without that.
+enum class RankState : std::uint32_t { absent, joined, left, ended };
 
 struct RankEntry {
-  /// Grows from absent to joined to left. Release at joined: pairs with the acquire of whoever
+  /// From absent to joined to left or ended. Release at joined: pairs with the acquire of whoever
   /// looks, so that `cpus` is complete and the rank's byte lock was taken before.
   alignas(kCacheLine) std::atomic<RankState> state{RankState::absent};
   /// Exchanges that this rank has published, ever.

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// launch(): what ranks inherit, how their ends are reported, and that nobody survives.
+#include "tandem/launch.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/topology.h"
+#include "tandem/world.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::HasSubstr;
+
+LaunchSpec shell(int size, std::string script) {
+  return {.size = size, .command = {"sh", "-c", std::move(script)}};
+}
+
+LaunchReport report_of(const LaunchSpec& spec) {
+  auto report = launch(spec);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? *report : LaunchReport{};
+}
+
+/// A folder of its own for each test, gone at the end.
+class LaunchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tandem_launch_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(std::string_view name) const { return folder_ + "/" + std::string(name); }
+  std::string text(std::string_view name) const {
+    std::ifstream file(path(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LaunchTest, RanksGetTheirNumbersAndVariables) {
+  LaunchSpec spec = shell(
+      3, "echo $TANDEM_RANK $TANDEM_SIZE $TANDEM_FD $COLOUR $0 > " + folder_ + "/$TANDEM_RANK");
+  spec.command.push_back("argument");
+  spec.environment = {"COLOUR=red", "COLOUR=blue"};
+  const LaunchReport report = report_of(spec);
+  EXPECT_EQ(report.exit_code, 0);
+  EXPECT_EQ(report.summary, "");
+  EXPECT_EQ(report.exits.size(), 3u);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(text(std::to_string(r)), std::to_string(r) + " 3 3 blue argument\n");
+  }
+}
+
+TEST_F(LaunchTest, RanksInheritOnlyTheirDescriptor) {
+  int stray[2];
+  ASSERT_EQ(pipe(stray), 0);
+  const LaunchReport report = report_of(shell(1, "exec ls /proc/self/fd > " + path("fds")));
+  close(stray[0]);
+  close(stray[1]);
+  EXPECT_EQ(report.exit_code, 0);
+  EXPECT_EQ(text("fds"), "0\n1\n2\n3\n4\n") << "4 is the folder that ls reads";
+}
+
+TEST_F(LaunchTest, TheFirstFailureCounts) {
+  const LaunchReport report = report_of(
+      shell(3, "case $TANDEM_RANK in 1) exit 7;; 2) sleep 0.5; exit 5;; *) exit 0;; esac"));
+  EXPECT_EQ(report.exit_code, 7);
+  EXPECT_EQ(report.summary, "rank 1 exited with code 7\nrank 2 exited with code 5\n");
+  ASSERT_EQ(report.exits.size(), 3u);
+  EXPECT_EQ(report.exits.back().rank, 2);
+}
+
+TEST_F(LaunchTest, OthersAreTerminatedAfterTheGrace) {
+  const auto start = steady_clock::now();
+  const LaunchReport report =
+      report_of(shell(2, "[ $TANDEM_RANK = 0 ] && kill -9 $$; exec sleep 60"));
+  EXPECT_EQ(report.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(report.summary,
+            "rank 0 was killed by signal 9 (SIGKILL)\nrank 1 was killed by signal 15 (SIGTERM)\n");
+  EXPECT_GE(steady_clock::now() - start, seconds(2));
+  EXPECT_LT(steady_clock::now() - start, seconds(30));
+}
+
+TEST_F(LaunchTest, WhoIgnoresTermIsKilled) {
+  const LaunchReport report = report_of(
+      shell(2, "[ $TANDEM_RANK = 0 ] && exit 3; trap '' TERM; while :; do sleep 0.2; done"));
+  EXPECT_EQ(report.exit_code, 3);
+  EXPECT_THAT(report.summary, HasSubstr("rank 1 was killed by signal 9 (SIGKILL)\n"));
+}
+
+TEST_F(LaunchTest, SignalsAreForwarded) {
+  std::thread sender([this] {
+    while (!std::filesystem::exists(path("0")) || !std::filesystem::exists(path("1"))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    kill(getpid(), SIGHUP);
+  });
+  const LaunchReport report =
+      report_of(shell(2, "trap 'echo got > " + folder_ + "/hup$TANDEM_RANK; exit 4' HUP; : > " +
+                             folder_ + "/$TANDEM_RANK; while :; do sleep 0.05; done"));
+  sender.join();
+  EXPECT_EQ(report.exit_code, 4);
+  EXPECT_EQ(text("hup0"), "got\n");
+  EXPECT_EQ(text("hup1"), "got\n");
+}
+
+TEST_F(LaunchTest, IfTheLauncherDiesTheRanksDie) {
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    auto report =
+        launch(shell(2, "echo $$ > " + folder_ + "/$TANDEM_RANK.new; mv " + folder_ +
+                            "/$TANDEM_RANK.new " + folder_ + "/$TANDEM_RANK; exec sleep 60"));
+    _exit(report.ok() ? 0 : 1);
+  }
+  while (!std::filesystem::exists(path("0")) || !std::filesystem::exists(path("1"))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(launcher, SIGKILL);
+  ASSERT_EQ(waitpid(launcher, nullptr, 0), launcher);
+  const auto alive = [](const std::string& pid) {
+    std::ifstream stat("/proc/" + pid + "/stat");
+    std::string id, name, state;
+    stat >> id >> name >> state;
+    return stat.good() && state != "Z" && name == "(sleep)";
+  };
+  const auto deadline = steady_clock::now() + seconds(20);
+  for (const char* name : {"0", "1"}) {
+    std::string pid = text(name);
+    pid.pop_back();
+    while (alive(pid) && steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_FALSE(alive(pid)) << "rank process " << pid << " survived its launcher";
+  }
+}
+
+TEST_F(LaunchTest, SpecsAreChecked) {
+  for (int size : {-1, 0, 65}) {
+    auto report = launch(shell(size, ":"));
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(report.status().message(), HasSubstr(std::to_string(size)));
+  }
+  EXPECT_EQ(launch({.size = 1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(launch({.size = 1, .command = {""}}).status().code(), StatusCode::kInvalidArgument);
+  LaunchSpec spec = shell(1, ":");
+  spec.environment = {"NOVALUE"};
+  EXPECT_THAT(launch(spec).status().message(), HasSubstr("'NOVALUE'"));
+}
+
+TEST_F(LaunchTest, ProgramsThatCannotStartAreNamed) {
+  auto missing = launch({.size = 3, .command = {"no-such-program-anywhere"}});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(missing.status().message(), HasSubstr("'no-such-program-anywhere'"));
+  EXPECT_THAT(missing.status().message(), HasSubstr("No such file"));
+  std::ofstream(path("plain")) << "not executable";
+  auto plain = launch({.size = 1, .command = {path("plain")}});
+  ASSERT_FALSE(plain.ok());
+  EXPECT_EQ(plain.status().code(), StatusCode::kIo);
+  EXPECT_THAT(plain.status().message(), HasSubstr("Permission denied"));
+}
+
+TEST_F(LaunchTest, CoresAreSharedOut) {
+  LaunchSpec spec =
+      shell(2, "grep Cpus_allowed_list /proc/self/status > " + folder_ + "/$TANDEM_RANK");
+  for (Bind bind : {Bind::core, Bind::numa}) {
+    spec.bind = bind;
+    EXPECT_EQ(report_of(spec).exit_code, 0);
+    EXPECT_THAT(text("0"), HasSubstr("Cpus_allowed_list"));
+    const bool apart = bind == Bind::core
+                           ? platform::topology().cores.size() > 1 &&
+                                 platform::allowed_cpus().size() ==
+                                     static_cast<std::size_t>(platform::topology().hardware_threads)
+                           : platform::topology().nodes.size() > 1;
+    if (apart) {
+      EXPECT_NE(text("0"), text("1"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
