@@ -36,6 +36,10 @@ struct AllGatherGemmOptions {
   TransportSpec transport;  ///< shm (default), or sim with a link
   int compute_threads = 1;  ///< threads that multiply, the calling thread included; 1..1024
   int comm_threads = 1;     ///< communication lanes, one thread each; 1..kMaxLanes
+  /// Bounds the window: a shard passes through `stages` places of `stage_rows` rows each, used in
+  /// turn. 0 makes room for max_rows: then a call is one stage.
+  std::int64_t stage_rows = 0;
+  int stages = 2;           ///< 1..kMaxStages; the seed's WORKSPACE_STAGES
   std::int64_t tile_m = 0;  ///< rows of a tile of A, 0 = automatic
   std::int64_t tile_k = 0;  ///< columns of a tile of A, 0 = automatic
   /// Longest time one call may wait for another rank; 0 takes the world's.
@@ -43,6 +47,7 @@ struct AllGatherGemmOptions {
 };
 
 inline constexpr int kMaxLanes = 16;
+inline constexpr int kMaxStages = 64;
 
 /// The arguments of one call. Every rank's call must agree on `rows`.
 struct AllGatherGemmCall {

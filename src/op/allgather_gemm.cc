@@ -23,6 +23,8 @@ Status check_options(const AllGatherGemmOptions& options, const PackedWeights& w
       check_range("max_rows", options.max_rows, 1, kNoLimit),
       check_range("compute_threads", options.compute_threads, 1, kMaxThreads),
       check_range("comm_threads", options.comm_threads, 1, kMaxLanes),
+      check_range("stage_rows", options.stage_rows, 0, kNoLimit),
+      check_range("stages", options.stages, 1, kMaxStages),
       check_range("tile_m", options.tile_m, 0, kNoLimit),
       check_range("tile_k", options.tile_k, 0, kNoLimit),
       check_range("timeout (ms)", options.timeout.count(), 0, 1000LL * 60 * 60 * 24 * 365));
@@ -46,7 +48,7 @@ Status check_options(const AllGatherGemmOptions& options, const PackedWeights& w
 }
 
 /// What the ranks must agree on, in the order of its names.
-constexpr std::array<std::string_view, 8> kTermNames = {
+constexpr std::array<std::string_view, 10> kTermNames = {
     "K", "the type of A", "max_rows", "transfer", "transport", "comm_threads", "tile_m", "tile_k"};
 
 Status check_agreement(symm::World& world, const PackedWeights& weights,
@@ -58,7 +60,9 @@ Status check_agreement(symm::World& world, const PackedWeights& weights,
                         static_cast<std::int64_t>(options.transport.kind),
                         options.comm_threads,
                         options.tile_m,
-                        options.tile_k};
+                        options.tile_k,
+                        options.stage_rows,
+                        options.stages};
   auto all = world.exchange(own);
   if (!all.ok()) return all.status();
   for (std::size_t i = 0; i < kTermNames.size(); ++i) {
@@ -132,6 +136,13 @@ Result<Matrix> AllGatherGemmImpl::acquire_input(std::int64_t rows) {
                   "rows; pass your own matrix to run() instead");
   }
   if (Status status = check_range("rows", rows, 0, options_.max_rows); !status.ok()) return status;
+  if (options_.stage_rows < options_.max_rows) {
+    return Status(
+        StatusCode::kUnsupported,
+        fmt::format("acquire_input needs room for a whole shard: stage_rows is {}, max_rows "
+                    "{}; leave stage_rows 0",
+                    options_.stage_rows, options_.max_rows));
+  }
   return pipeline_->acquire_input(rows);
 }
 
@@ -148,6 +159,8 @@ Result<AllGatherGemm> AllGatherGemm::create(const World& world, PackedWeights we
   if (Status status = op::check_options(options, weights, world.size()); !status.ok())
     return status;
   if (options.timeout.count() == 0) options.timeout = world.timeout();
+  if (options.stage_rows == 0) options.stage_rows = options.max_rows;
+  options.stage_rows = std::min(options.stage_rows, options.max_rows);
   if (Status status = op::check_agreement(*world.impl(), weights, options); !status.ok()) {
     return status;
   }

@@ -39,7 +39,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
                    .tile_m = options.tile_m,
                    .tile_k = options.tile_k,
                    .block_rows = self->blocking_.mc,
-                   .stage_rows = options.max_rows};
+                   .stage_rows = options.stage_rows};
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
@@ -87,7 +87,7 @@ Status Pipeline::create_window() {
   const std::size_t headers =
       kHeaderSlots * align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
   auto window = world_->create_window(
-      {.bytes = headers + static_cast<std::size_t>(rings * stages_) * stage_bytes(),
+      {.bytes = headers + static_cast<std::size_t>(rings * options_.stages) * stage_bytes(),
        .counters = 3 * ranks + ranks * options_.comm_threads});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
@@ -109,12 +109,12 @@ std::size_t Pipeline::stage_bytes() const {
 std::size_t Pipeline::ring_offset(int source) const {
   const int ring = options_.transfer == Transfer::push ? source : 0;
   return kHeaderSlots * align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader)) +
-         static_cast<std::size_t>(ring * stages_) * stage_bytes();
+         static_cast<std::size_t>(ring * options_.stages) * stage_bytes();
 }
 
 stream::StageRing Pipeline::ring(int source) const {
   return {.first = stages_before_[static_cast<std::size_t>(source)],
-          .places = stages_,
+          .places = options_.stages,
           .place_bytes = stage_bytes()};
 }
 
@@ -146,7 +146,8 @@ std::vector<stream::Shard> Pipeline::shards(const ConstMatrix& own,
 }
 
 bool Pipeline::sends_inline(const stream::SendJob& job) const {
-  if (options_.transport.kind != TransportKind::shm) return false;
+  // A second stage waits until the peers have computed with the first: not before we compute.
+  if (options_.transport.kind != TransportKind::shm || job.plan.stages() > 1) return false;
   const std::int64_t peers = size() - 1;
   const std::int64_t bytes = job.shard.rows * policy_.k * policy_.element_bytes;
   const std::int64_t moved = job.transfer == Transfer::push ? bytes * peers

@@ -88,7 +88,6 @@ class Pipeline {
   std::unique_ptr<platform::Team> lane_team_, compute_team_;
   platform::PageBuffer scratch_memory_;
   std::vector<stream::Scratch> scratch_;
-  int stages_ = 2;                                        ///< places of a ring
   std::uint64_t call_ = 0;                                ///< number of the last call
   std::array<std::uint64_t, kMaxRanks> stages_before_{};  ///< stages of all calls so far, by source
   std::array<std::array<std::uint32_t, kMaxLanes>, kMaxRanks>

@@ -33,8 +33,11 @@ class Sender {
   /// Waits until the peer has read what lies where this stage goes.
   Status reserve(std::int64_t stage, int peer) {
     const std::uint64_t number = job_.ring.first + static_cast<std::uint64_t>(stage);
-    return wait_credit(window_, job_.stage_counter, peer, stage_credit(number, job_.ring.places),
-                       job_.call, job_.timeout);
+    const std::uint32_t credit = stage_credit(number, job_.ring.places);
+    if (window_.test(job_.stage_counter + peer, credit)) return {};
+    // The peer can only finish with what has arrived: nothing may be left under way.
+    if (Status status = lane_.flush(); !status.ok()) return status;
+    return wait_credit(window_, job_.stage_counter, peer, credit, job_.call, job_.timeout);
   }
 
   /// Pull: copies a chunk into this rank's own ring, where all peers read it.

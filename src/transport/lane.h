@@ -34,7 +34,8 @@ class Lane {
   /// Accepts a parcel; parcels to one peer arrive in the order of send(). `from` must stay valid
   /// until flush() returns. May block for the link's time, never for the peer.
   virtual Status send(const Parcel& parcel) = 0;
-  /// Returns when every parcel has arrived (was notified).
+  /// Returns when every parcel has arrived (was notified). Parcels may stay under way until then,
+  /// so call it before waiting for anything that a peer does after their arrival.
   virtual Status flush() = 0;
 };
 

@@ -67,7 +67,7 @@ void check(const Case& c) {
     ASSERT_TRUE(same.ok());
     EXPECT_TRUE(same->equal()) << same->text();
 
-    if (options.transfer != Transfer::pull) return;
+    if (options.transfer != Transfer::pull || options.stage_rows > 0) return;
     auto input = op->acquire_input(a.rows);
     ASSERT_TRUE(input.ok()) << input.status().message();
     for (std::int64_t i = 0; i < a.rows; ++i) {
@@ -104,11 +104,11 @@ INSTANTIATE_TEST_SUITE_P(All, AllGatherGemmRanks,
                                           testing::Values(1, 2, 3, 5, 8),
                                           testing::Values(Transfer::pull, Transfer::push),
                                           testing::Values(TransportKind::shm, TransportKind::sim)),
-                         [](const auto& info) {
-                           return testing::PrintToString(std::get<0>(info.param)) + "_" +
-                                  std::to_string(std::get<1>(info.param)) + "_" +
-                                  std::string(name(std::get<2>(info.param))) + "_" +
-                                  std::string(name(std::get<3>(info.param)));
+                         [](const auto& param) {
+                           return testing::PrintToString(std::get<0>(param.param)) + "_" +
+                                  std::to_string(std::get<1>(param.param)) + "_" +
+                                  std::string(name(std::get<2>(param.param))) + "_" +
+                                  std::string(name(std::get<3>(param.param)));
                          });
 
 class AllGatherGemmTypes : public testing::TestWithParam<std::tuple<DType, DType, BLayout>> {};
@@ -158,6 +158,22 @@ TEST(AllGatherGemm, TileSizesDoNotChangeTheBits) {
   }
 }
 
+TEST(AllGatherGemm, ShardsPassThroughABoundedWindow) {
+  for (Transfer transfer : {Transfer::pull, Transfer::push}) {
+    for (int stages : {1, 2, 5}) {
+      for (TransportKind kind : {TransportKind::shm, TransportKind::sim}) {
+        Case c{.shape = {.rows = {100, 0, 333, 7}, .k = 300, .n = 90}};
+        c.options.transfer = transfer;
+        c.options.stage_rows = 24;
+        c.options.stages = stages;
+        c.options.comm_threads = 2;
+        if (kind == TransportKind::sim) c.options.transport = sim(8, 20, 100);
+        check(c);
+      }
+    }
+  }
+}
+
 TEST(AllGatherGemm, MoreThreadsThanWork) {
   Case c{.shape = {.rows = {1, 2}, .k = 3, .n = 1}};
   c.options.compute_threads = 9;
@@ -165,7 +181,11 @@ TEST(AllGatherGemm, MoreThreadsThanWork) {
   check(c);
 }
 
-TEST(AllGatherGemm, NoRowsAtAll) { check({.shape = {.rows = {0, 0, 0}, .k = 8, .n = 8}}); }
+TEST(AllGatherGemm, NoRowsAtAll) {
+  Case c;
+  c.shape = {.rows = {0, 0, 0}, .k = 8, .n = 8};
+  check(c);
+}
 
 TEST(AllGatherGemm, EachRankMayHaveItsOwnColumns) {
   Problem left({.rows = {40, 30}, .k = 200, .n = 50, .seed = 1});
