@@ -14,8 +14,6 @@
 namespace tandem::op {
 namespace {
 
-/// With two slots a rank writes the header of call c while its peers still read that of c − 1.
-constexpr std::uint64_t kHeaderSlots = 2;
 /// Up to here the calling thread moves the chunks itself before it computes: waking a lane thread
 /// takes 5 to 50 µs, copying 64 KiB about 5.
 constexpr std::int64_t kInlineBytes = 64 << 10;
@@ -85,10 +83,10 @@ Status Pipeline::create_window() {
   const int ranks = world_->size();
   const int rings = options_.transfer == Transfer::push ? ranks : 1;
   const std::size_t headers =
-      kHeaderSlots * align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
+      stream::kHeaderSlots * align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
   auto window = world_->create_window(
       {.bytes = headers + static_cast<std::size_t>(rings * options_.stages) * stage_bytes(),
-       .counters = 3 * ranks + ranks * options_.comm_threads});
+       .counters = 2 * ranks + ranks * options_.comm_threads});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
   for (int lane = 0; lane < options_.comm_threads; ++lane) {
@@ -98,7 +96,7 @@ Status Pipeline::create_window() {
 }
 
 std::size_t Pipeline::header_offset(std::uint64_t call) const {
-  return static_cast<std::size_t>(call % kHeaderSlots) *
+  return static_cast<std::size_t>(call % stream::kHeaderSlots) *
          align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
 }
 
@@ -108,7 +106,8 @@ std::size_t Pipeline::stage_bytes() const {
 
 std::size_t Pipeline::ring_offset(int source) const {
   const int ring = options_.transfer == Transfer::push ? source : 0;
-  return kHeaderSlots * align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader)) +
+  return stream::kHeaderSlots *
+             align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader)) +
          static_cast<std::size_t>(ring * options_.stages) * stage_bytes();
 }
 
@@ -222,8 +221,6 @@ Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t
       .place = place,
       .ring = own_ring,
       .progress_counter = progress_counter(rank()),
-      .done_counter = done_counter(),
-      .credit = number > kHeaderSlots ? static_cast<std::uint32_t>(number - kHeaderSlots) : 0,
       .stage_counter = stage_counter(),
       .call = number,
       .timeout = timeout};
@@ -252,12 +249,11 @@ Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t
   // A rank that brings no rows may still disagree; and no call ends before all have begun it.
   if (status.ok()) status = arrivals.wait_headers(timeout);
   if (!status.ok()) return window_->fail(status);
-  finish(arrivals.shards());
+  advance(arrivals.shards());
   return {};
 }
 
-void Pipeline::finish(std::span<const stream::Shard> shards) {
-  platform::protocol_step("computed to done");
+void Pipeline::advance(std::span<const stream::Shard> shards) {
   for (int r = 0; r < size(); ++r) {
     const std::int64_t chunks = shards[static_cast<std::size_t>(r)].plan.chunks();
     stages_before_[static_cast<std::size_t>(r)] +=
@@ -266,7 +262,6 @@ void Pipeline::finish(std::span<const stream::Shard> shards) {
       base_[static_cast<std::size_t>(r)][static_cast<std::size_t>(lane)] +=
           static_cast<std::uint32_t>(stream::on_lane(chunks, lane, options_.comm_threads));
     }
-    if (r != rank()) window_->notify(r, done_counter() + rank());
   }
 }
 

@@ -64,19 +64,19 @@ class Pipeline {
   [[nodiscard]] std::size_t stage_bytes() const;
   /// Where a source's stages of the next call go.
   [[nodiscard]] stream::StageRing ring(int source) const;
-  /// Counters of a part: headers, calls done, stages done, then progress, each by the other rank.
+  /// Counters of a part: headers, stages done, then progress, each by the other rank.
   [[nodiscard]] int header_counter() const { return 0; }
-  [[nodiscard]] int done_counter() const { return size(); }
-  [[nodiscard]] int stage_counter() const { return 2 * size(); }
+  [[nodiscard]] int stage_counter() const { return size(); }
   [[nodiscard]] int progress_counter(int source) const {
-    return 3 * size() + source * options_.comm_threads;
+    return 2 * size() + source * options_.comm_threads;
   }
 
   [[nodiscard]] std::vector<stream::Shard> shards(const ConstMatrix& own,
                                                   std::span<const std::int64_t> rows) const;
   [[nodiscard]] bool sends_inline(const stream::SendJob& job) const;
   Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals);
-  void finish(std::span<const stream::Shard> shards);
+  /// Moves the counts on to the next call.
+  void advance(std::span<const stream::Shard> shards);
 
   std::shared_ptr<symm::World> world_;
   const block::PackedB* weights_ = nullptr;

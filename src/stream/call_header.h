@@ -25,6 +25,10 @@ struct CallHeader {
   std::array<std::int64_t, kMaxRanks> rows{};
 };
 
+/// Headers of successive calls take this many slots in turn. Two need no credit: who begins call c
+/// has ended c − 1, so it has seen every peer's header of c − 1, so every peer has ended c − 2.
+inline constexpr std::uint64_t kHeaderSlots = 2;
+
 /// The headers of one call, seen from one rank. Thread-safe.
 class CallHeaders {
  public:

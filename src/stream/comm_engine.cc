@@ -13,22 +13,13 @@ namespace {
 /// One lane's view of a call.
 class Sender {
  public:
-  Sender(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,
-         CallHeaders& headers)
+  Sender(const SendJob& job, int index, transport::Lane& lane, symm::Window& window)
       : job_(job),
         index_(index),
         lane_(lane),
         window_(window),
-        headers_(headers),
         element_(size_of(job.shard.type)),
         pitch_(static_cast<std::size_t>(job.shard.cols) * element_) {}
-
-  Status open(int peer) {
-    Status status =
-        wait_credit(window_, job_.done_counter, peer, job_.credit, job_.call, job_.timeout);
-    if (status.ok() && index_ == 0) headers_.publish(peer);
-    return status;
-  }
 
   /// Waits until the peer has read what lies where this stage goes.
   Status reserve(std::int64_t stage, int peer) {
@@ -78,7 +69,6 @@ class Sender {
   int index_;
   transport::Lane& lane_;
   symm::Window& window_;
-  CallHeaders& headers_;
   std::size_t element_;
   std::size_t pitch_;
 };
@@ -96,13 +86,11 @@ Status wait_credit(symm::Window& window, int counter0, int peer, std::uint32_t c
 
 Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,
                   CallHeaders& headers) {
-  Sender sender(job, index, lane, window, headers);
+  Sender sender(job, index, lane, window);
   const int ranks = window.size();
   const bool copying_in = job.transfer == Transfer::pull && !job.in_place;
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
-  for (int step = 1; step < ranks; ++step) {
-    if (Status status = sender.open(peer_at(step)); !status.ok()) return status;
-  }
+  for (int step = 1; index == 0 && step < ranks; ++step) headers.publish(peer_at(step));
 
   for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
     // A place that all peers read is free only when all of them have finished with it.

@@ -33,8 +33,6 @@ struct SendJob {
                           ///< ring in every peer's part. Dense rows of K.
   StageRing ring;
   int progress_counter = 0;  ///< this rank's counter for lane 0, in every peer's part
-  int done_counter = 0;      ///< of rank 0, in this rank's part: calls that a peer has finished
-  std::uint32_t credit = 0;  ///< value of it at which the peer's header slot may be rewritten
   int stage_counter = 0;     ///< of rank 0, in this rank's part: stages that a peer has finished
   std::uint64_t call = 0;
   std::chrono::milliseconds timeout{};  ///< of each wait

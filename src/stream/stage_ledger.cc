@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "platform/delay.h"
+
 namespace tandem::stream {
 
 /// Calls each(source, stage) for every stage of another rank that the block reads.
@@ -55,6 +57,7 @@ void StageLedger::publish(std::size_t r) {
   while (source.published < source.stages &&
          source.open[static_cast<std::size_t>(source.published)].load(std::memory_order_acquire) ==
              0) {
+    platform::protocol_step("read to stage done");
     window_.notify(static_cast<int>(r), counter_);
     ++source.published;
   }
