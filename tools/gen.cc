@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tandem gen OP`: writes every rank's inputs, the golden result by the reference path, and last
+// the manifest. Works through one shard at a time, so that memory holds one shard and its rows of
+// C, whatever M is. Start reading at generate().
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "job_options.h"
+#include "manifest.h"
+#include "matrix_memory.h"
+#include "progress.h"
+#include "report.h"
+#include "verification.h"
+
+namespace tandem::tool {
+namespace {
+
+int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+/// Element (i, j) of a random matrix does not depend on the others: rows are shared out.
+void fill(const Input& input, const MatrixMemory& memory) {
+  const std::int64_t rows = input.rows, parts = std::clamp<std::int64_t>(rows / 64, 1, cores());
+  const auto fill_part = [&](std::int64_t part) {
+    const std::int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
+    input.fill(memory.rows(first, last - first), input.seed, input.row0 + first);
+  };
+  std::vector<std::thread> team;
+  for (std::int64_t part = 1; part < parts; ++part) {
+    try {
+      team.emplace_back(fill_part, part);
+    } catch (const std::system_error&) {
+      fill_part(part);  // no more threads to be had
+    }
+  }
+  fill_part(0);
+  for (std::thread& thread : team) thread.join();
+}
+
+Status write_file(const Path& path, const Matrix& m, Manifest& manifest) {
+  auto file = MatrixWriter::create(path);
+  if (!file.ok()) return file.status();
+  if (Status s = file->write(m); !s.ok()) return s;
+  if (Status s = file->commit(); !s.ok()) return s;
+  manifest.files.push_back({path.filename().string(), file->bytes(), file->checksum().text()});
+  return {};
+}
+
+/// Rows [0, a.rows) of C by the reference, appended to the golden file.
+Status write_golden_rows(const Job& job, const MatrixMemory& a, const std::vector<Matrix>& others,
+                         MatrixWriter& golden, const std::function<void(std::int64_t)>& done) {
+  const std::int64_t block = std::int64_t{256} * cores();
+  const std::int64_t m = a.view().rows;
+  auto c = MatrixMemory::create(job.c_type, std::min(block, m), job.n);
+  if (!c.ok()) return c.status();
+  for (std::int64_t row0 = 0; row0 < m; row0 += block) {
+    const std::int64_t rows = std::min(block, m - row0);
+    Status s = job.op->reference(job, a.rows(row0, rows), others, c->rows(0, rows), cores());
+    if (!s.ok()) return s;
+    if (s = golden.write(c->rows(0, rows)); !s.ok()) return s;
+    done(row0 + rows);
+  }
+  return {};
+}
+
+/// Whether there is room for what is to be written, in place of what is there.
+Status check_space(const Job& job) {
+  double needed = static_cast<double>(job.m) * static_cast<double>(job.n) *
+                  static_cast<double>(size_of(job.c_type));
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    for (const Input& input : job.op->inputs(job, rank)) {
+      needed += static_cast<double>(input.rows) * static_cast<double>(input.cols) *
+                static_cast<double>(size_of(input.type));
+    }
+  }
+  double there = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(job.data_dir, error)) {
+    std::error_code not_a_file;
+    const auto size = entry.file_size(not_a_file);
+    if (!not_a_file) there += static_cast<double>(size);
+  }
+  const auto space = std::filesystem::space(job.data_dir, error);
+  if (error || needed <= static_cast<double>(space.available) + there) return {};
+  return {StatusCode::kIo,
+          fmt::format("{:.0f} bytes are to be written to {}, which has {} bytes free; free some "
+                      "space, use smaller shapes, or use another --data-dir",
+                      needed, job.data_dir.string(), space.available)};
+}
+
+Status generate(const Job& job, Manifest& manifest, Progress& bar) {
+  if (Status s = make_folder(job.data_dir); !s.ok()) return s;
+  if (Status s = check_space(job); !s.ok()) return s;
+  // From here on the folder is not whole until the new manifest stands.
+  std::error_code error;
+  std::filesystem::remove(manifest.path, error);
+
+  std::vector<MatrixMemory> memory;
+  std::vector<Matrix> others;
+  std::vector<Input> inputs = job.op->inputs(job, 0);
+  for (auto input = inputs.begin() + 1; input != inputs.end(); ++input) {
+    auto made = MatrixMemory::create(input->type, input->rows, input->cols);
+    if (!made.ok()) return made.status();
+    fill(*input, *made);
+    others.push_back(made->view());
+    memory.push_back(std::move(made).value());
+  }
+  auto golden = MatrixWriter::create(golden_path(job));
+  if (!golden.ok()) return golden.status();
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    inputs = job.op->inputs(job, rank);
+    auto a = MatrixMemory::create(inputs[0].type, inputs[0].rows, inputs[0].cols);
+    if (!a.ok()) return a.status();
+    fill(inputs[0], *a);
+    Status s = write_file(input_path(job, rank, inputs[0].name), a->view(), manifest);
+    for (std::size_t i = 1; s.ok() && i < inputs.size(); ++i) {
+      s = write_file(input_path(job, rank, inputs[i].name), others[i - 1], manifest);
+    }
+    if (!s.ok()) return s;
+    s = write_golden_rows(job, *a, others, *golden, [&](std::int64_t rows) {
+      bar.update(static_cast<double>(job.row0(rank) + rows) / static_cast<double>(job.m));
+    });
+    if (!s.ok()) return s;
+  }
+  if (Status s = golden->commit(); !s.ok()) return s;
+  manifest.files.push_back(
+      {golden_path(job).filename().string(), golden->bytes(), golden->checksum().text()});
+  return write_manifest(manifest);
+}
+
+/// Whether the folder already holds what would be generated; takes over the list of files.
+bool can_reuse(const Job& job, Manifest& manifest) {
+  auto read = read_manifest(job.data_dir);
+  if (!read.ok() || !*read || !same_data(**read, manifest)) return false;
+  std::vector<std::byte> block(1 << 20);
+  for (const DataFile& file : (*read)->files) {
+    const File stream(std::fopen((job.data_dir / file.name).c_str(), "rb"));
+    if (!stream) return false;
+    Checksum checksum;
+    std::int64_t bytes = 0;
+    std::size_t got = 0;
+    while ((got = std::fread(block.data(), 1, block.size(), stream.get())) > 0) {
+      checksum.add(block.data(), got);
+      bytes += static_cast<std::int64_t>(got);
+    }
+    if (bytes != file.bytes || checksum.text() != file.checksum) return false;
+  }
+  manifest.files = (*read)->files;
+  return true;
+}
+
+Outcome gen(const Job& job) {
+  if (Status s = check_memory(job, gen_bytes(job)); !s.ok()) return failed(s);
+  Manifest manifest = manifest_of(job);
+  const bool reused = job.reuse && can_reuse(job, manifest);
+  if (!reused) {
+    Progress bar(!job.quiet, "gen");
+    if (Status s = generate(job, manifest, bar); !s.ok()) return failed(s);
+  }
+  std::int64_t bytes = 0;
+  for (const DataFile& file : manifest.files) bytes += file.bytes;
+  Outcome outcome;
+  if (job.json) {
+    Json json = problem_json(job);
+    json["data_dir"] = job.data_dir.string();
+    json["files"] = Json::array();
+    for (const DataFile& file : manifest.files) {
+      json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+    }
+    json["reused"] = reused;
+    json["version"] = manifest.version;
+    outcome.output = text_of(json);
+  } else if (!job.quiet) {
+    outcome.output = fmt::format("{} {} ({:.1f} MiB) in {}: pe_<rank>_{{a,b}}.bin, golden.bin\n",
+                                 reused ? "Kept" : "Wrote",
+                                 counted(static_cast<std::int64_t>(manifest.files.size()), "file"),
+                                 static_cast<double>(bytes) / (1 << 20), job.data_dir.string());
+  }
+  return outcome;
+}
+
+}  // namespace
+
+void add_gen(CLI::App& app, Invocation& invocation) {
+  CLI::App* gen_app = app.add_subcommand("gen", "write random inputs and the golden result");
+  gen_app->require_subcommand(1);
+  gen_app->footer("Example:\n  tandem gen allgather-gemm -n 2 --m 2048 --k 2048 --n 1024");
+  for (const Operator* op : operators()) {
+    CLI::App* command = gen_app->add_subcommand(std::string(op->name), std::string(op->summary));
+    command->footer(fmt::format(
+        "Writes for every rank pe_<rank>_a.bin (its rows of A) and pe_<rank>_b.bin (B), and\n"
+        "golden.bin (C by the reference), raw and row by row; manifest.json says how they were\n"
+        "made. A file that cannot be written is exit code 3.\n\n"
+        "Examples:\n"
+        "  tandem gen {0} -n 2 --m 2048 --k 2048 --n 1024 --data-dir out\n"
+        "  tandem gen {0} --rows 100,0,333,7 --a-type bf16 --reuse",
+        op->name));
+    auto options = std::make_shared<JobOptions>();
+    add_job_options(*command, Verb::gen, *op, *options);
+    command->callback([&invocation, op, options] {
+      invocation.action = [op, options]() -> Outcome {
+        auto job = resolve(Verb::gen, *op, *options);
+        return job.ok() ? gen(*job) : failed(job.status());
+      };
+    });
+  }
+}
+
+}  // namespace tandem::tool

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `tandem info`: what this machine has and what Tandem makes of it.
+#include <cstdlib>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "report.h"
+#include "tandem/system.h"
+
+namespace tandem::tool {
+namespace {
+
+/// "0-3,8": consecutive numbers drawn together.
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ",";
+    text +=
+        last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string size_text(std::int64_t bytes) {
+  constexpr double kKiB = 1024;
+  const auto value = static_cast<double>(bytes);
+  if (bytes <= 0) return "unknown";
+  if (value < kKiB * kKiB) return fmt::format("{:.4g} KiB", value / kKiB);
+  if (value < kKiB * kKiB * kKiB) return fmt::format("{:.4g} MiB", value / (kKiB * kKiB));
+  return fmt::format("{:.1f} GiB", value / (kKiB * kKiB * kKiB));
+}
+
+std::string info_text(const SystemInfo& s) {
+  std::string text = fmt::format("tandem {}\n", s.version);
+  const auto line = [&text](std::string_view label, const std::string& value) {
+    text += fmt::format("{:<17}{}\n", label, value);
+  };
+  line("CPU", s.cpu.empty() ? "unknown" : s.cpu);
+  line("Cores", fmt::format("{}, with {}; this process may use {} ({})", s.cores,
+                            counted(s.hardware_threads, "hardware thread"), s.affinity.size(),
+                            ranges(s.affinity)));
+  line("Caches", fmt::format("L1d {}, L2 {} per core, L3 {} per group", size_text(s.l1d_bytes),
+                             size_text(s.l2_bytes), size_text(s.l3_bytes)));
+  line("NUMA nodes", fmt::format("{}", s.numa_nodes));
+  line("Memory",
+       fmt::format(
+           "{}, {} available, {}", size_text(s.memory_total), size_text(s.memory_available),
+           s.memory_limit > 0 ? size_text(s.memory_limit) + " at most" : std::string("no limit")));
+  line("Instruction sets", fmt::format("{}", fmt::join(s.instruction_sets, " ")));
+  text += "Kernels\n";
+  for (const KernelInfo& k : s.kernels) {
+    text += fmt::format("  {:<5}{:<9}{:>2} x {:<4}{:<14}{}\n", name(k.type), k.target, k.mr, k.nr,
+                        k.chosen     ? "chosen"
+                        : k.runnable ? "can run"
+                                     : "cannot run",
+                        k.reason);
+  }
+  const char* forced = std::getenv("TANDEM_KERNEL");
+  if (forced != nullptr && *forced != '\0') {
+    text += fmt::format("The environment variable TANDEM_KERNEL asks for '{}' instead.\n", forced);
+  }
+  return text;
+}
+
+Json info_json(const SystemInfo& s) {
+  Json kernels = Json::array();
+  for (const KernelInfo& k : s.kernels) {
+    kernels.push_back({{"type", name(k.type)},
+                       {"target", k.target},
+                       {"mr", k.mr},
+                       {"nr", k.nr},
+                       {"runnable", k.runnable},
+                       {"chosen", k.chosen},
+                       {"reason", k.reason}});
+  }
+  return {{"version", s.version},
+          {"cpu", s.cpu},
+          {"cores", s.cores},
+          {"hardware_threads", s.hardware_threads},
+          {"affinity", s.affinity},
+          {"numa_nodes", s.numa_nodes},
+          {"l1d_bytes", s.l1d_bytes},
+          {"l2_bytes", s.l2_bytes},
+          {"l3_bytes", s.l3_bytes},
+          {"memory_total", s.memory_total},
+          {"memory_available", s.memory_available},
+          {"memory_limit", s.memory_limit},
+          {"instruction_sets", s.instruction_sets},
+          {"kernels", std::move(kernels)}};
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Invocation& invocation) {
+  CLI::App* info = app.add_subcommand("info", "show this machine, and which kernels it runs");
+  info->footer("Example:\n  tandem info --json");
+  auto json = std::make_shared<bool>(false);
+  info->add_flag("--json", *json, "print one JSON object");
+  info->callback([&invocation, json] {
+    invocation.action = [json]() -> Outcome {
+      const SystemInfo system = system_info();
+      return {.exit_code = kExitOk,
+              .output = *json ? text_of(info_json(system)) : info_text(system),
+              .kind = {},
+              .message = {}};
+    };
+  });
+}
+
+}  // namespace tandem::tool

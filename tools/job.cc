@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arithmetic over a job: shards, and the memory it takes. Sizes in bytes are computed as double:
+// absurd shapes must come out as absurd sizes, not as overflow.
+#include "job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "tandem/system.h"
+#include "tandem/world.h"
+
+namespace tandem::tool {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+double matrix(std::int64_t rows, std::int64_t cols, DType type) {
+  return static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(size_of(type));
+}
+
+}  // namespace
+
+std::int64_t Job::row0(int rank) const {
+  return std::accumulate(rows.begin(), rows.begin() + rank, std::int64_t{0});
+}
+
+std::int64_t Job::max_rows() const {
+  return std::max<std::int64_t>(1, *std::max_element(rows.begin(), rows.end()));
+}
+
+std::vector<std::int64_t> split_rows(std::int64_t m, int ranks) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(ranks), m / ranks);
+  for (std::int64_t r = 0; r < m % ranks; ++r) ++rows[static_cast<std::size_t>(r)];
+  return rows;
+}
+
+Result<std::optional<int>> launched_size() {
+  const char* rank = std::getenv("TANDEM_RANK");
+  if (rank == nullptr || *rank == '\0') return std::optional<int>();
+  const char* text = std::getenv("TANDEM_SIZE");
+  const std::string_view size = text == nullptr ? "" : text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
+  if (error != std::errc() || end != size.data() + size.size() || value < 1 || value > kMaxRanks) {
+    return Status(StatusCode::kInvalidArgument,
+                  fmt::format("environment variable TANDEM_SIZE is '{}' while TANDEM_RANK is '{}'; "
+                              "expected an integer in 1..{}: start ranks with `tandem launch`, or "
+                              "unset both",
+                              size, rank, kMaxRanks));
+  }
+  return std::optional<int>(value);
+}
+
+Status check_memory(const Job& job, double bytes) {
+  const SystemInfo system = system_info();
+  double available = static_cast<double>(system.memory_available);
+  const bool limited =
+      system.memory_limit > 0 && static_cast<double>(system.memory_limit) < available;
+  if (limited) available = static_cast<double>(system.memory_limit);
+  if (available <= 0 || bytes <= available) return {};
+  return {
+      StatusCode::kOutOfMemory,
+      fmt::format("M = {}, K = {}, N = {} on {} {} at least {:.0f} MiB of memory, but {} {:.0f} "
+                  "MiB; use smaller shapes or fewer ranks, or free memory",
+                  job.m, job.k, job.n, job.ranks, job.ranks == 1 ? "rank needs" : "ranks need",
+                  bytes / kMiB, limited ? "this process is limited to" : "there are",
+                  available / kMiB)};
+}
+
+double run_bytes(const Job& job) {
+  const double slots = job.transfer == Transfer::push ? job.ranks : 1;
+  const double each = 2 * matrix(job.k, job.n, job.a_type) + matrix(job.m, job.n, job.c_type) +
+                      slots * matrix(job.max_rows(), job.k, job.a_type);
+  return job.ranks * each + matrix(job.m, job.k, job.a_type);
+}
+
+double bench_bytes(const Job& job) {
+  return run_bytes(job) + job.ranks * matrix(job.m, job.k, job.a_type);
+}
+
+double gen_bytes(const Job& job) {
+  return matrix(job.max_rows(), job.k, job.a_type) + matrix(job.k, job.n, job.a_type) +
+         matrix(job.max_rows(), job.n, job.c_type);
+}
+
+}  // namespace tandem::tool

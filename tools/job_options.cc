@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Declaration of the options, and the order in which what is left out is filled in: the launched
+// world (ranks only), the manifest of the data folder, the default. Start reading at resolve().
+#include "job_options.h"
+
+#include <algorithm>
+#include <numeric>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "manifest.h"
+#include "option_checks.h"
+#include "tandem/system.h"
+#include "tandem/world.h"
+
+namespace tandem::tool {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kMostIterations = 1'000'000;
+constexpr std::int64_t kDayMs = 86'400'000;
+
+std::vector<std::string> names(const std::vector<DType>& types) {
+  std::vector<std::string> words;
+  for (DType type : types) words.emplace_back(name(type));
+  return words;
+}
+
+std::string choice(const std::string& what, const std::vector<std::string>& words,
+                   const std::string& standard) {
+  return fmt::format("{}: {} (default {})", what, fmt::join(words, ", "), standard);
+}
+
+void add_problem_options(CLI::App& app, const Operator& op, JobOptions& o) {
+  const auto a_types = names(op.a_types), c_types = names(op.c_types);
+  app.add_option("-n,--ranks", o.ranks,
+                 fmt::format("number of ranks, 1..{} (default 2)", kMaxRanks))
+      ->check(integer_in(1, kMaxRanks));
+  app.add_option("--m", o.m, "rows of gathered A, over all ranks (default 2048)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--k", o.k, "columns of A, rows of B (default 2048)")
+      ->check(integer_in(1, kMaxSize));
+  app.add_option("--n", o.n, "columns of B and C (default 1024)")->check(integer_in(1, kMaxSize));
+  app.add_option("--rows", o.rows,
+                 "rows of every rank, as in 100,0,333,7 (default: --m split evenly)")
+      ->check(row_list());
+  app.add_option("--a-type", o.a_type, choice("type of A and B", a_types, a_types.front()))
+      ->check(one_of(a_types));
+  app.add_option("--c-type", o.c_type, choice("type of C", c_types, c_types.front()))
+      ->check(one_of(c_types));
+  app.add_option("--b-layout", o.b_layout, "B as K x N (kn) or as N x K (nk, default)")
+      ->check(one_of({"kn", "nk"}));
+  app.add_option("--seed", o.seed, "seed of the random inputs (default 1)")->check(seed());
+}
+
+void add_engine_options(CLI::App& app, JobOptions& o) {
+  app.add_option("--tile-m", o.tile_m, "rows of a tile of A (default 0: automatic)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--tile-k", o.tile_k, "columns of a tile of A (default 0: automatic)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--compute-threads", o.compute_threads,
+                 "threads that multiply, per rank (default: cores / ranks)")
+      ->check(integer_in(1, kMostThreads));
+  app.add_option("--comm-threads", o.comm_threads, "communication lanes per rank (default 1)")
+      ->check(integer_in(1, kMaxLanes));
+  app.add_option("--transfer", o.transfer,
+                 "pull (default): readers fetch chunks; push: owners send them")
+      ->check(one_of({"pull", "push"}));
+  app.add_option("--transport", o.transport,
+                 "shm (default): shared memory; sim: a simulated link, see --link")
+      ->check(one_of({"shm", "sim"}));
+  app.add_option("--link", o.link,
+                 "simulated link (default 1Gbit/s,50us); also jitter=TIME, seed=NUMBER")
+      ->check(link_text());
+  std::vector<std::string> kernels{"auto"};
+  for (std::string& target : kernel_targets()) kernels.push_back(std::move(target));
+  app.add_option("--kernel", o.kernel, choice("kernel target", kernels, "auto"))
+      ->check(one_of(kernels));
+  app.add_option("--ranks-as", o.ranks_as, "process (default) or thread: what a rank is")
+      ->check(one_of({"process", "thread"}));
+  app.add_option("--timeout", o.timeout_ms,
+                 "longest wait for a rank, in ms (default TANDEM_TIMEOUT_MS, or 30000)")
+      ->check(integer_in(1, kDayMs));
+}
+
+Status refuse(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
+
+/// A value that may be given and may be recorded: both must agree.
+template <class T>
+Status settle(const char* option, const std::optional<T>& given, const Manifest* manifest,
+              T Manifest::*member, T standard, T& value) {
+  value = given.value_or(manifest != nullptr ? manifest->*member : standard);
+  if (manifest == nullptr || value == manifest->*member) return {};
+  return refuse(
+      fmt::format("{} is {}, but the data in {} was made with {}: leave {} out, or make "
+                  "the data again with `tandem gen`",
+                  option, value, manifest->path.string(), manifest->*member, option));
+}
+
+Status settle_ranks(const JobOptions& o, const Manifest* manifest, Job& job,
+                    std::vector<std::int64_t>& rows) {
+  auto launched = launched_size();
+  if (!launched.ok()) return launched.status();
+  std::optional<int> ranks = o.ranks;
+  if (*launched) {
+    if (o.ranks_as == "thread") {
+      return refuse(
+          "--ranks-as thread makes ranks of its own, but this process is a rank of a "
+          "launched world already (TANDEM_RANK is set): leave the option out");
+    }
+    if (ranks && *ranks != **launched) {
+      return refuse(
+          fmt::format("--ranks is {}, but this process is one of {} launched ranks "
+                      "(TANDEM_SIZE): leave --ranks out, or launch {}",
+                      *ranks, **launched, *ranks));
+    }
+    ranks = *launched;
+  }
+  if (o.rows) {
+    auto parsed = parse_row_list(*o.rows);
+    if (!parsed.ok()) return parsed.status();
+    rows = *parsed;
+    if (ranks && static_cast<int>(rows.size()) != *ranks) {
+      return refuse(fmt::format("--rows has {} entries for {} ranks: give one for each rank",
+                                rows.size(), *ranks));
+    }
+    ranks = static_cast<int>(rows.size());
+  }
+  return settle("--ranks", ranks, manifest, &Manifest::ranks, 2, job.ranks);
+}
+
+Status settle_rows(const JobOptions& o, const Manifest* manifest, std::vector<std::int64_t> rows,
+                   Job& job) {
+  std::optional<std::int64_t> m = o.m;
+  if (!rows.empty()) {
+    const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    if (m && *m != sum) {
+      return refuse(
+          fmt::format("--m is {}, but --rows adds up to {}: leave one of them out", *m, sum));
+    }
+    m = sum;
+  }
+  if (Status s = settle<std::int64_t>("--m", m, manifest, &Manifest::m, 2048, job.m); !s.ok()) {
+    return s;
+  }
+  job.rows = !rows.empty()         ? std::move(rows)
+             : manifest != nullptr ? manifest->rows
+                                   : split_rows(job.m, job.ranks);
+  if (manifest != nullptr && job.rows != manifest->rows) {
+    return refuse(fmt::format(
+        "--rows is {}, but the data in {} was made with {}: leave --rows "
+        "out, or make the data again with `tandem gen`",
+        fmt::join(job.rows, ","), manifest->path.string(), fmt::join(manifest->rows, ",")));
+  }
+  return {};
+}
+
+/// Cores per rank. Hardware threads of one core share its multipliers: they count once.
+int default_compute_threads(int ranks) {
+  const SystemInfo system = system_info();
+  const int threads = std::max(1, system.hardware_threads);
+  const int usable = static_cast<int>(system.affinity.size()) * std::max(1, system.cores) / threads;
+  return std::clamp(usable / ranks, 1, kMostThreads);
+}
+
+}  // namespace
+
+void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o) {
+  add_problem_options(app, op, o);
+  if (verb == Verb::gen) {
+    o.data_dir = "out";
+    app.add_option("--data-dir", o.data_dir, "folder for the files (default out)");
+    app.add_flag("--reuse", o.reuse,
+                 "keep the files that are there if they were made with the same options, by "
+                 "their checksums");
+  } else {
+    add_engine_options(app, o);
+  }
+  if (verb == Verb::run) {
+    o.iterations = 1;
+    app.add_option("--data-dir", o.data_dir,
+                   "folder with the files of `tandem gen`; outputs go there too (default: inputs "
+                   "are made in memory)");
+    app.add_option("--iters", o.iterations, "number of calls (default 1)")
+        ->check(integer_in(1, kMostIterations));
+  }
+  if (verb == Verb::bench) {
+    o.iterations = 10;
+    o.warmup = 5;
+    app.add_option("--iters", o.iterations, "timed runs of each mode (default 10)")
+        ->check(integer_in(1, kMostIterations));
+    app.add_option("--warmup", o.warmup, "untimed runs of each mode before (default 5)")
+        ->check(integer_in(0, kMostIterations));
+  }
+  app.add_flag("--json", o.json, "print one JSON object, on failure {\"error\": {...}}");
+  app.add_flag("--quiet", o.quiet, "no progress bar, and no text where all went well");
+}
+
+Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
+  Job job;
+  job.op = &op;
+  job.data_dir = o.data_dir;
+  job.reuse = o.reuse;
+  job.json = o.json;
+  job.quiet = o.quiet;
+
+  // gen makes data: what lies in the folder does not bind it.
+  std::optional<Manifest> read;
+  if (verb == Verb::run && !o.data_dir.empty()) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(job.data_dir, error)) {
+      return refuse(
+          fmt::format("--data-dir {} is not a folder: make it with `tandem gen {} "
+                      "--data-dir {}`, or leave it out to make inputs in memory",
+                      o.data_dir, op.name, o.data_dir));
+    }
+    auto manifest = read_manifest(job.data_dir);
+    if (!manifest.ok()) return manifest.status();
+    read = *manifest;
+    if (read && read->op != op.name) {
+      return refuse(fmt::format("the data in {} was made for {}, not for {}", read->path.string(),
+                                read->op, op.name));
+    }
+  }
+  const Manifest* manifest = read ? &*read : nullptr;
+
+  std::string a_type, c_type, b_layout;
+  std::vector<std::int64_t> rows;
+  Status status = settle_ranks(o, manifest, job, rows);
+  if (status.ok()) status = settle_rows(o, manifest, std::move(rows), job);
+  if (status.ok()) {
+    status = settle<std::int64_t>("--k", o.k, manifest, &Manifest::k, 2048, job.k);
+  }
+  if (status.ok()) {
+    status = settle<std::int64_t>("--n", o.n, manifest, &Manifest::n, 1024, job.n);
+  }
+  if (status.ok()) {
+    status = settle("--a-type", o.a_type, manifest, &Manifest::a_type,
+                    std::string(name(op.a_types.front())), a_type);
+  }
+  if (status.ok()) {
+    status = settle("--c-type", o.c_type, manifest, &Manifest::c_type,
+                    std::string(name(op.c_types.front())), c_type);
+  }
+  if (status.ok()) {
+    status = settle("--b-layout", o.b_layout, manifest, &Manifest::b_layout, std::string("nk"),
+                    b_layout);
+  }
+  if (status.ok()) {
+    status = settle<std::uint64_t>("--seed", o.seed, manifest, &Manifest::seed, 1, job.seed);
+  }
+  if (!status.ok()) return status;
+  job.a_type = parse_dtype(a_type).value_or(op.a_types.front());
+  job.c_type = parse_dtype(c_type).value_or(op.c_types.front());
+  job.b_layout = parse_b_layout(b_layout).value_or(BLayout::nk);
+
+  job.kernel = o.kernel;
+  job.transfer = parse_transfer(o.transfer).value_or(Transfer::pull);
+  if (o.transport == "sim") job.transport.kind = TransportKind::sim;
+  if (o.link) {
+    if (job.transport.kind != TransportKind::sim) {
+      return refuse(fmt::format("--link {} is given, but --transport is {}: only sim has a link",
+                                *o.link, o.transport));
+    }
+    auto link = parse_link(*o.link);
+    if (!link.ok()) return link.status();
+    job.transport.link = *link;
+  }
+  job.thread_ranks = o.ranks_as == "thread";
+  job.compute_threads = o.compute_threads ? *o.compute_threads : default_compute_threads(job.ranks);
+  job.comm_threads = o.comm_threads;
+  job.tile_m = o.tile_m;
+  job.tile_k = o.tile_k;
+  job.iterations = o.iterations;
+  job.warmup = o.warmup;
+  if (o.timeout_ms) job.timeout = std::chrono::milliseconds(*o.timeout_ms);
+  return job;
+}
+
+}  // namespace tandem::tool

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of gen, run and bench. They are kept as given ("nothing" is a value), since what is
+// left out comes from the launched world, from the manifest of the data folder, or from a default;
+// resolve() is the only place that decides which.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "job.h"
+#include "operators.h"
+
+namespace tandem::tool {
+
+enum class Verb { gen, run, bench };
+
+struct JobOptions {
+  std::optional<int> ranks;
+  std::optional<std::int64_t> m, k, n;
+  std::optional<std::string> rows, a_type, c_type, b_layout;
+  std::optional<std::uint64_t> seed;
+  std::string data_dir;
+
+  std::string kernel = "auto", transfer = "pull", transport = "shm", ranks_as = "process";
+  std::optional<std::string> link;
+  std::optional<int> compute_threads;
+  int comm_threads = 1;
+  std::int64_t tile_m = 0, tile_k = 0;
+  int iterations = 0, warmup = 0;
+  std::optional<std::int64_t> timeout_ms;
+  bool json = false, quiet = false, reuse = false;
+};
+
+/// Declares on `app` what `verb` takes for `op`; values go to `options` when it parses.
+void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& options);
+
+/// Puts the job together. Errors: kInvalidArgument, naming the value, its bound and the remedy.
+[[nodiscard]] Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& options);
+
+}  // namespace tandem::tool

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a command ends: its exit code, what goes to standard output and what went wrong. Commands
+// return an Outcome; only main() prints one. merge() makes one of the outcomes of several ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/status.h"
+
+namespace tandem::tool {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitNotVerified = 1,
+  kExitBadUsage = 2,  ///< wrong option, or an input file that is missing or of the wrong size
+  kExitFailure = 3,   ///< timeout, lost peer, no memory, cannot write
+};
+
+struct Outcome {
+  int exit_code = kExitOk;
+  std::string output;   ///< for standard output
+  std::string kind;     ///< name of the status code, for --json
+  std::string message;  ///< for standard error; empty when there is nothing to say
+};
+
+[[nodiscard]] int exit_code_of(StatusCode code);
+/// The outcome of a command that failed.
+[[nodiscard]] Outcome failed(const Status& status);
+/// A result that is complete but wrong. `output` still goes to standard output.
+[[nodiscard]] Outcome not_verified(std::string message, std::string output);
+
+/// `prefix: reason` with the code kept.
+[[nodiscard]] Status in_context(const std::string& prefix, const Status& status);
+
+/// One outcome of all ranks' (in rank order; empty = the rank ended without a word). The same
+/// message of several ranks is said once; "peer lost" only when nothing explains it.
+[[nodiscard]] Outcome merge(const std::vector<std::optional<Outcome>>& ranks);
+
+/// Prints output and message. With `json` and no output, standard output gets {"error": {…}}.
+/// Returns the exit code, kExitFailure when standard output cannot be written.
+[[nodiscard]] int print(const Outcome& outcome, bool json);
+
+}  // namespace tandem::tool

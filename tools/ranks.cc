@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The three kinds of ranks. Process ranks report through a file without a name that the starting
+// process holds open: so it can say once what several ranks say, and print nothing of a result
+// that another rank spoils. Start reading at run_ranks().
+#include "ranks.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tandem/launch.h"
+
+namespace tandem::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Tells a rank where its starter reads outcomes.
+constexpr const char* kOutcomesVariable = "TANDEM_OUTCOMES";
+
+Outcome guarded(const RankBody& body, const World& world) {
+  try {
+    return body(world);
+  } catch (const std::bad_alloc&) {
+    return failed({StatusCode::kOutOfMemory,
+                   "out of memory: use smaller shapes or fewer ranks, or free memory"});
+  }
+}
+
+Outcome on_threads(const Job& job, const RankBody& body) {
+  auto worlds =
+      World::threads(job.ranks, {.timeout = job.timeout.value_or(WorldOptions().timeout)});
+  if (!worlds.ok()) return failed(worlds.status());
+  std::vector<std::optional<Outcome>> outcomes(worlds->size());
+  std::vector<std::thread> threads;
+  Outcome no_thread;
+  for (std::size_t r = 0; r < worlds->size(); ++r) {
+    try {
+      // The handle goes with its thread: a rank that ends early must be seen to have left.
+      threads.emplace_back([&body, &outcome = outcomes[r], world = std::move((*worlds)[r])] {
+        outcome = guarded(body, world);
+      });
+    } catch (const std::system_error& error) {
+      no_thread = failed({StatusCode::kOutOfMemory,
+                          fmt::format("cannot start a thread for rank {}: {}; raise `ulimit -u` "
+                                      "or use fewer ranks",
+                                      r, error.what())});
+      worlds->clear();
+      break;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return no_thread.exit_code != kExitOk ? no_thread : merge(outcomes);
+}
+
+/// Whether the starter of this rank received the outcome.
+bool report(int rank, const Outcome& outcome) {
+  const char* path = std::getenv(kOutcomesVariable);
+  if (path == nullptr) return false;
+  const File file(std::fopen(path, "a"));
+  if (!file) return false;
+  const std::string line = Json{{"rank", rank},
+                                {"exit_code", outcome.exit_code},
+                                {"output", outcome.output},
+                                {"kind", outcome.kind},
+                                {"message", outcome.message}}
+                               .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                           "\n";
+  // Unbuffered, one write: the lines of several ranks do not mix.
+  std::setvbuf(file.get(), nullptr, _IONBF, 0);
+  return std::fwrite(line.data(), 1, line.size(), file.get()) == line.size();
+}
+
+Outcome as_rank(const Job& job, const RankBody& body) {
+  auto world =
+      job.timeout ? World::from_environment({.timeout = *job.timeout}) : World::from_environment();
+  const char* variable = std::getenv("TANDEM_RANK");
+  const int rank = world.ok() ? world->rank() : std::atoi(variable == nullptr ? "0" : variable);
+  Outcome outcome = world.ok() ? guarded(body, *world) : failed(world.status());
+  if (report(rank, outcome)) return {.exit_code = outcome.exit_code};
+  if (rank != 0) outcome.output.clear();
+  return outcome;
+}
+
+std::vector<std::optional<Outcome>> read_outcomes(std::FILE* file, int ranks) {
+  std::vector<std::optional<Outcome>> outcomes(static_cast<std::size_t>(ranks));
+  std::string text;
+  std::rewind(file);
+  for (int c = std::getc(file); c != EOF; c = std::getc(file)) {
+    if (c != '\n') {
+      text.push_back(static_cast<char>(c));
+      continue;
+    }
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    text.clear();
+    if (!line.is_object()) continue;
+    const auto rank = static_cast<std::size_t>(line.value("rank", -1));
+    if (rank >= outcomes.size()) continue;
+    outcomes[rank] = Outcome{.exit_code = line.value("exit_code", 0),
+                             .output = line.value("output", ""),
+                             .kind = line.value("kind", ""),
+                             .message = line.value("message", "")};
+  }
+  return outcomes;
+}
+
+/// The signal that a user ended the job with: every rank that failed was ended by it.
+int interruption(const LaunchReport& report) {
+  int signal = 0;
+  for (const RankExit& exit : report.exits) {
+    if (exit.code == 0) continue;
+    const bool asked = exit.signal == SIGINT || exit.signal == SIGTERM || exit.signal == SIGHUP ||
+                       exit.signal == SIGQUIT;
+    if (!asked || (signal != 0 && signal != exit.signal)) return 0;
+    signal = exit.signal;
+  }
+  return signal;
+}
+
+Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) {
+  std::error_code error;
+  const Path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const File outcomes_file(std::tmpfile());
+
+  LaunchSpec spec;
+  spec.size = job.ranks;
+  spec.command = {error ? "/proc/self/exe" : self.string()};
+  spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
+  if (outcomes_file) {
+    spec.environment.push_back(
+        fmt::format("{}=/proc/{}/fd/{}", kOutcomesVariable, getpid(), fileno(outcomes_file.get())));
+  }
+  auto report = launch(spec);
+  if (!report.ok()) return failed(report.status());
+  if (const int signal = interruption(*report); signal != 0) {
+    return {.exit_code = 128 + signal,
+            .output = {},
+            .kind = "interrupted",
+            .message = fmt::format("interrupted by signal {} ({})", signal, strsignal(signal))};
+  }
+  if (!outcomes_file) return {.exit_code = std::min<int>(report->exit_code, kExitFailure)};
+
+  auto outcomes = read_outcomes(outcomes_file.get(), job.ranks);
+  for (const RankExit& exit : report->exits) {
+    auto& outcome = outcomes[static_cast<std::size_t>(exit.rank)];
+    // A signal after the last word (the end of a group that failed) says nothing new.
+    if (exit.code == 0 || (outcome && outcome->exit_code != kExitOk)) continue;
+    outcome = Outcome{.exit_code = kExitFailure,
+                      .output = {},
+                      .kind = "killed",
+                      .message = exit.signal != 0
+                                     ? fmt::format("its process was killed by signal {} ({})",
+                                                   exit.signal, strsignal(exit.signal))
+                                     : fmt::format("its process ended with code {}", exit.code)};
+  }
+  return merge(outcomes);
+}
+
+}  // namespace
+
+Outcome run_ranks(const Job& job, const std::vector<std::string>& arguments, double bytes,
+                  const RankBody& body) {
+  auto launched = launched_size();
+  if (!launched.ok()) return failed(launched.status());
+  if (*launched) return as_rank(job, body);
+  if (Status s = check_memory(job, bytes); !s.ok()) return failed(s);
+  return job.thread_ranks ? on_threads(job, body) : on_processes(job, arguments);
+}
+
+std::optional<Outcome> agree(const World& world, const Status& own) {
+  const auto all = world.all_gather(exit_code_of(own.code()));
+  if (!own.ok()) return failed(own);
+  if (!all.ok()) return failed(all.status());
+  const int worst = static_cast<int>(*std::max_element(all->begin(), all->end()));
+  if (worst == kExitOk) return std::nullopt;
+  return Outcome{.exit_code = worst};
+}
+
+}  // namespace tandem::tool

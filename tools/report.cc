@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report of bench keeps the seed's words (Compute-only, Sequential, Pipelined, Speedup, Overlap
+// eff), one to a line, so that scripts made for it find them here.
+#include "report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tandem/system.h"
+
+namespace tandem::tool {
+namespace {
+
+std::string row(const std::string& label, const Timing& t) {
+  return fmt::format("  {:<16}{:>10.3f} ms   min {:.3f}  max {:.3f}\n", label + ":", t.median,
+                     t.min, t.max);
+}
+
+std::string row(const std::string& label, const std::string& value) {
+  return fmt::format("  {:<16}{}\n", label + ":", value);
+}
+
+}  // namespace
+
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json problem_json(const Job& job) {
+  return {{"op", job.op->name},
+          {"ranks", job.ranks},
+          {"m", job.m},
+          {"k", job.k},
+          {"n", job.n},
+          {"rows", job.rows},
+          {"a_type", name(job.a_type)},
+          {"c_type", name(job.c_type)},
+          {"b_layout", name(job.b_layout)},
+          {"seed", job.seed}};
+}
+
+Json run_json(const Job& job, const Prepared& prepared) {
+  Json json = problem_json(job);
+  const bool sim = job.transport.kind == TransportKind::sim;
+  json["ranks_as"] = job.thread_ranks ? "thread" : "process";
+  json["transport"] = name(job.transport.kind);
+  json["link"] = sim ? Json(to_string(job.transport.link)) : Json();
+  json["transfer"] = name(job.transfer);
+  json["kernel"] = prepared.kernel;
+  json["compute_threads"] = job.compute_threads;
+  json["comm_threads"] = job.comm_threads;
+  json["chunks_per_source"] = prepared.chunks_per_source;
+  json["tile_m"] = prepared.tile_m;
+  json["tile_k"] = prepared.tile_k;
+  return json;
+}
+
+Json timing_json(const Timing& timing) {
+  return {{"median", timing.median}, {"min", timing.min}, {"max", timing.max}};
+}
+
+Json bench_json(const Job& job, const Measurement& m, double peak_rss_mib) {
+  Json json = run_json(job, {.kernel = m.kernel,
+                             .chunks_per_source = m.chunks_per_source,
+                             .tile_m = m.tile_m,
+                             .tile_k = m.tile_k});
+  json["iterations"] = job.iterations;
+  json["warmup"] = job.warmup;
+  json["compute_only_ms"] = timing_json(m.compute_only_ms);
+  json["comm_only_ms"] = timing_json(m.comm_only_ms);
+  json["sequential_ms"] = timing_json(m.sequential_ms);
+  json["pipelined_ms"] = timing_json(m.pipelined_ms);
+  json["speedup"] = m.speedup;
+  json["overlap_efficiency"] = m.overlap_efficiency;
+  json["pipelined_over_max"] = m.pipelined_over_max;
+  json["exposed_comm_ms"] = m.exposed_comm_ms;
+  json["gflops_per_rank"] = m.gflops_per_rank;
+  json["verified"] = m.verified;
+  json["verified_rows"] = m.verified_rows;
+  if (!m.verified) json["mismatch"] = m.mismatch;
+  json["window_bytes"] = m.window_bytes;
+  json["peak_rss_mib"] = peak_rss_mib;
+  json["version"] = version();
+  return json;
+}
+
+std::string headline(const Job& job) {
+  return fmt::format("{} ({}): {}, M = {}, K = {}, N = {}, {} -> {}", job.op->title,
+                     name(job.transport.kind), counted(job.ranks, "rank"), job.m, job.k, job.n,
+                     name(job.a_type), name(job.c_type));
+}
+
+std::string bench_text(const Job& job, const Measurement& m, double peak_rss_mib) {
+  std::string text = headline(job) + "\n";
+  text += row("Compute-only", m.compute_only_ms);
+  text += row("Comm-only", m.comm_only_ms);
+  text += row("Sequential", m.sequential_ms);
+  text += row("Pipelined", m.pipelined_ms);
+  text += row("Speedup", fmt::format("{:>10.3f} x    sequential / pipelined", m.speedup));
+  text +=
+      row("Overlap eff", fmt::format("{:>10.1f} %    of the shorter of compute and communication",
+                                     100 * m.overlap_efficiency));
+  text += row("Pipelined/max",
+              fmt::format("{:>10.3f}      1 is a perfect overlap", m.pipelined_over_max));
+  text += row("Exposed comm", fmt::format("{:>10.3f} ms", m.exposed_comm_ms));
+  text += row("Throughput", fmt::format("{:>10.1f} GFLOP/s per rank, {:.1f} in all",
+                                        m.gflops_per_rank, m.gflops_per_rank * job.ranks));
+  const bool sim = job.transport.kind == TransportKind::sim;
+  text += row("Kernel", fmt::format("{}, {} and {} per rank", m.kernel,
+                                    counted(job.compute_threads, "compute thread"),
+                                    counted(job.comm_threads, "lane")));
+  text += row(
+      "Transfer",
+      fmt::format("{} over {}, {} of a shard, tiles of {} x {}", name(job.transfer),
+                  sim ? "a link of " + to_string(job.transport.link) : std::string("shared memory"),
+                  counted(m.chunks_per_source, "chunk"), m.tile_m, m.tile_k));
+  text += row("Peak memory",
+              fmt::format("{:.1f} MiB {}", peak_rss_mib, job.thread_ranks ? "in all" : "per rank"));
+  text += row("Verification", m.verified ? fmt::format("PASSED, {} of {} rows compared bit for bit",
+                                                       m.verified_rows, job.m)
+                                         : "FAILED, " + m.mismatch);
+  return text;
+}
+
+Timing summarize(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const std::size_t n = samples.size();
+  if (n == 0) return {};
+  return {(samples[(n - 1) / 2] + samples[n / 2]) / 2, samples.front(), samples.back()};
+}
+
+std::string counted(std::int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace tandem::tool
