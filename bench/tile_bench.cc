@@ -43,7 +43,7 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int row
       [&] {
         constexpr int kRepeats = 200;
         for (int i = 0; i < kRepeats; ++i) {
-          kernel->multiply(tile::kKc, a.get(), b.get(), tile.get(), rows, i == 0);
+          kernel->multiply(tile::kKc, a.get(), b.get(), tile.get(), rows, i == 0, {});
         }
         return 2.0 * kRepeats * tile::kKc * rows * kernel->nr;
       },

@@ -55,10 +55,12 @@ void pack_a(const tile::Kernel& kernel, const std::byte* const* rows, std::int64
             std::int64_t k0, std::int64_t kc, std::byte* packed);
 
 /// accumulators (+)= packed A × B[k0 : k0 + kc, columns [col0, col0 + cols)]. col0 is a multiple of
-/// nr, cols ≤ nc.
+/// nr, cols ≤ nc. `rows_ahead`, when given, holds the rows as pack_a() takes them: the multiply
+/// then fetches their next K-block into cache on the side, so that the next pack_a() does not wait
+/// for memory. Leave it out for rows that have not arrived.
 void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, std::int64_t k0,
               std::int64_t kc, std::int64_t col0, std::int64_t cols, std::byte* accumulators,
-              bool first);
+              bool first, const std::byte* const* rows_ahead = nullptr);
 
 /// Writes rows × cols accumulators to `c` (a view of exactly that block), rounding to its type.
 void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,

@@ -17,11 +17,26 @@
 
 namespace tandem::tile {
 
+/// Bound on every kernel's mr: more rows than any register file holds.
+inline constexpr int kMaxMr = 64;
+
+/// What a multiply touches ahead of use: at step k of its loop it prefetches `at + k * step`, so
+/// that memory is fetched at the pace of the arithmetic and never in a burst that delays it. The
+/// address need not be valid.
+struct Ahead {
+  const std::byte* at = nullptr;
+  std::int64_t step = 0;
+};
+
+/// Consecutive k of one row in a packed A panel: a cache line of f32.
+inline constexpr std::int64_t kChunk = 16;
+
 /// The three shapes that kernels exchange, all 64-byte aligned:
 ///
-/// - A panel: up to mr rows of kKc values, row-major: row r starts at element r * kKc. Values are
-///   widened (f32 for float operands). A broadcast reads A one value at a time, so rows need no
-///   transposition, and widening is one pass over each row.
+/// - A panel: 1..mr rows of up to kKc values, widened (f32 for float operands). Cut along k into
+///   chunks of kChunk; a chunk holds kChunk values of the first row, then of the second, … The
+///   micro-kernel broadcasts A one value at a time, so rows need no transposition, and it walks the
+///   panel from front to back, as the hardware prefetchers expect.
 /// - B panel: kc groups of nr values in B's own type, columns beyond N zero. The order within a
 ///   group is the kernel's own business.
 /// - Tile: mr × nr accumulators, row-major.
@@ -48,7 +63,7 @@ struct Kernel {
   /// For the first `rows` (1..mr) rows of the tile: tile = chain when `first`, else tile + chain,
   /// where chain is the contract's fma chain from zero over kc (1..kKc) steps.
   void (*multiply)(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
-                   std::byte* tile, int rows, bool first);
+                   std::byte* tile, int rows, bool first, Ahead ahead);
 
   /// Writes the tile's first rows × cols accumulators to `to`, rounded to nearest even. `pitch` is
   /// the number of bytes from one row of `to` to the next.

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "tile/contract.h"
+#include "tile/kernel.h"
 #include "tile/operands-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,7 +27,7 @@ namespace tandem::tile::HWY_NAMESPACE {
 template <class Operand, int rows>
 HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
                                 const typename Operand::Element* HWY_RESTRICT b,
-                                float* HWY_RESTRICT tile, bool first) {
+                                float* HWY_RESTRICT tile, bool first, Ahead ahead) {
   const FloatTag f;
   FloatVec chain[rows][kVectors];
 #pragma GCC unroll 32
@@ -34,17 +35,21 @@ HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::Zero(f);
   }
-  for (std::int64_t k = 0; k < kc; ++k) {
-    FloatVec column[kVectors];
-    Operand::load_group(b, column);
+  for (std::int64_t left = kc; left > 0; left -= kChunk, a += rows * kChunk) {
+    const std::int64_t steps = left < kChunk ? left : kChunk;
+    for (std::int64_t k = 0; k < steps; ++k) {
+      FloatVec column[kVectors];
+      Operand::load_group(b, column);
 #pragma GCC unroll 32
-    for (int r = 0; r < rows; ++r) {
-      const FloatVec row = hn::Set(f, a[r * kKc]);
+      for (int r = 0; r < rows; ++r) {
+        const FloatVec row = hn::Set(f, a[r * kChunk + k]);
 #pragma GCC unroll 32
-      for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
+        for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
+      }
+      __builtin_prefetch(ahead.at);
+      ahead.at += ahead.step;
+      b += kNr;
     }
-    ++a;
-    b += kNr;
   }
   if (!first) {
 #pragma GCC unroll 32
@@ -64,7 +69,7 @@ HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
 
 template <class Operand>
 using MultiplyRows = void (*)(std::int64_t, const float*, const typename Operand::Element*, float*,
-                              bool);
+                              bool, Ahead);
 
 template <class Operand, int... rows>
 constexpr std::array<MultiplyRows<Operand>, sizeof...(rows)> multiply_variants(
@@ -75,13 +80,13 @@ constexpr std::array<MultiplyRows<Operand>, sizeof...(rows)> multiply_variants(
 /// Kernel::multiply. A variant per row count, so that edges cost what they compute.
 template <class Operand>
 void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel, std::byte* tile,
-              int rows, bool first) {
-  static constexpr auto kVariants =
-      multiply_variants<Operand>(std::make_integer_sequence<int, kMr>());
+              int rows, bool first, Ahead ahead) {
+  static constexpr auto kVariants = multiply_variants<Operand>(
+      std::make_integer_sequence<int, rows_for(sizeof(typename Operand::Element))>());
   const MultiplyRows<Operand>* variants = kVariants.data();
   variants[rows - 1](kc, reinterpret_cast<const float*>(a_panel),
                      reinterpret_cast<const typename Operand::Element*>(b_panel),
-                     reinterpret_cast<float*>(tile), first);
+                     reinterpret_cast<float*>(tile), first, ahead);
 }
 
 }  // namespace tandem::tile::HWY_NAMESPACE

@@ -31,24 +31,30 @@ using FloatVec = hn::Vec<FloatTag>;
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 constexpr int kLanes = HWY_LANES(float);
 
-// Rows × vectors of the register block. An FMA unit needs 8 independent chains to stay busy (4 to 5
-// cycles of latency, two per cycle). Figures: ratio to the FMA ceiling, Zen 4, gcc 12, panels in
-// L1 (bench/tile_bench.cc).
+// Columns of the register block, in vectors. An FMA unit needs 8 independent chains to stay busy (4
+// to 5 cycles of latency, two per cycle); the rest of the register file decides how often B and A
+// are loaded. Figures are ratios to the FMA ceiling on Zen 4 with gcc 12, panels in L1.
 #if HWY_TARGET == HWY_AVX3
-// One vector, so that each broadcast is an FMA's memory operand and one widening serves 24 FMAs:
-// 0.99 for all types. 12 × 2 vectors: 0.91 for f16, whose 512-bit widening takes FMA slots.
-constexpr int kMr = 24;
+// One vector, so that each broadcast is an FMA's memory operand and one widening serves all rows:
+// 0.99 for all types. 12 rows × 2 vectors: 0.91 for f16, whose 512-bit widening takes FMA slots.
 constexpr int kVectors = 1;
 #elif HWY_TARGET == HWY_AVX2
-// Broadcasts are instructions of their own, so each should serve two FMAs: 12 chains, 2 of B and a
-// broadcast in 16 registers, 0.99. 14 × 1 vectors: 0.90.
-constexpr int kMr = 6;
+// Broadcasts are instructions of their own, so each should serve two FMAs: 0.99. One: 0.90.
 constexpr int kVectors = 2;
 #else
-constexpr int kMr = 6;  // 24 chains of 4 lanes, 4 of B: 32 registers. Not measured.
-constexpr int kVectors = 4;
+constexpr int kVectors = 4;  // 24 chains of 4 lanes, 4 of B: 32 registers. Not measured.
 #endif
 constexpr int kNr = kVectors * kLanes;
+
+/// Rows of the register block for elements of that size.
+constexpr int rows_for(std::size_t element_bytes) {
+  // AVX2 and NEON: all that the registers hold.
+  if (HWY_TARGET != HWY_AVX3) return 6;
+  // AVX-512: 24 would fit, but the A panel (a KiB per row) shares L1 with the B panel, which has to
+  // stay there: 0.98 with 16 rows, 0.97 with 24 (288 × 2048 × 1024, f16 and bf16). B in f32 takes
+  // half of L1 itself and comes from L2; then fewer, taller tiles are better: 0.91 and 0.94.
+  return element_bytes == 2 ? 16 : 24;
+}
 
 /// An operand policy: widen() turns one vector of elements, load_group() a group of packed B, into
 /// f32. source_column() says which of the group's columns packing must put at a position.

@@ -22,19 +22,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace tandem::tile::HWY_NAMESPACE {
 
+/// Kernel::pack_a.
 template <class Operand>
 void pack_a(const std::byte* const* rows, int row_count, std::int64_t kc, std::byte* panel) {
   using Element = typename Operand::Element;
   const FloatTag f;
+  const std::int64_t whole = kc / kChunk * kChunk;
   for (int r = 0; r < row_count; ++r) {
     const std::byte* from = rows[r];
-    float* to = reinterpret_cast<float*>(panel) + r * kKc;
-    std::int64_t k = 0;
-    for (; k + kLanes <= kc; k += kLanes) {
-      hn::Store(Operand::widen(reinterpret_cast<const Element*>(from) + k), f, to + k);
+    float* to = reinterpret_cast<float*>(panel) + r * kChunk;
+    for (std::int64_t k = 0; k < whole; k += kChunk, to += row_count * kChunk) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kChunk; i += kLanes) {
+        hn::Store(Operand::widen(reinterpret_cast<const Element*>(from) + k + i), f, to + i);
+      }
     }
-    for (; k < kc; ++k) {
-      to[k] =
+    for (std::int64_t k = whole; k < kc; ++k) {
+      *to++ =
           base::load_element(Operand::kType, from + k * static_cast<std::int64_t>(sizeof(Element)));
     }
   }

@@ -10,10 +10,14 @@
 #include <cstring>
 
 #include "base/element.h"
-#include "tile/contract.h"
 
 namespace tandem::tile {
 namespace {
+
+/// Where an A panel of `rows` rows holds element (row, k).
+constexpr std::int64_t a_index(int rows, int row, std::int64_t k) {
+  return (k / kChunk * rows + row) * kChunk + k % kChunk;
+}
 
 // Small, and no multiple of each other: tests of edges meet every case with little work.
 constexpr int kMr = 4;
@@ -24,7 +28,7 @@ void pack_a(const std::byte* const* rows, int row_count, std::int64_t kc, std::b
   auto* out = reinterpret_cast<float*>(panel);
   for (int r = 0; r < row_count; ++r) {
     for (std::int64_t k = 0; k < kc; ++k) {
-      out[r * kKc + k] =
+      out[a_index(row_count, r, k)] =
           base::load_element(type, rows[r] + static_cast<std::size_t>(k) * size_of(type));
     }
   }
@@ -46,7 +50,7 @@ void pack_b(const std::byte* b, std::int64_t stride, BLayout layout, std::int64_
 
 template <DType type>
 void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel, std::byte* tile,
-              int rows, bool first) {
+              int rows, bool first, Ahead) {
   const auto* a = reinterpret_cast<const float*>(a_panel);
   auto* c = reinterpret_cast<float*>(tile);
   for (int r = 0; r < rows; ++r) {
@@ -56,7 +60,7 @@ void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_pane
         const float b = base::load_element(
             type, b_panel + static_cast<std::size_t>(k * kNr + j) * size_of(type));
         float& sum = chain[static_cast<std::size_t>(j)];
-        sum = std::fma(a[r * kKc + k], b, sum);
+        sum = std::fma(a[a_index(rows, r, k)], b, sum);
       }
     }
     for (int j = 0; j < kNr; ++j) {

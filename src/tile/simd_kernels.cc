@@ -43,7 +43,7 @@ constexpr Kernel make_kernel() {
   return {.target = kTarget,
           .type = Operand::kType,
           .accumulator = DType::f32,
-          .mr = kMr,
+          .mr = rows_for(sizeof(typename Operand::Element)),
           .nr = kNr,
           .a_bytes = sizeof(float),
           .b_bytes = sizeof(typename Operand::Element),

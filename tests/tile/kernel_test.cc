@@ -78,7 +78,7 @@ void run(const Kernel& kernel, const Case& c, const Inputs& in, std::byte* tile,
   }
   kernel.pack_a(rows.data(), c.rows, c.kc, a_panel.data());
   kernel.pack_b(in.b.data(), in.b_stride, c.layout, c.kc, c.cols, b_panel.data());
-  kernel.multiply(c.kc, a_panel.data(), b_panel.data(), tile, c.rows, first);
+  kernel.multiply(c.kc, a_panel.data(), b_panel.data(), tile, c.rows, first, {});
 }
 
 void check(const Kernel& kernel, const Case& c) {
@@ -165,7 +165,7 @@ TEST_P(KernelTest, WidensEveryPattern) {
     const std::byte* row = one;
     kernel.pack_a(&row, 1, 1, a_panel.data());
     kernel.pack_b(as_bytes(patterns.data()), kernel.nr, BLayout::kn, 1, kernel.nr, b_panel.data());
-    kernel.multiply(1, a_panel.data(), b_panel.data(), tile.data(), 1, true);
+    kernel.multiply(1, a_panel.data(), b_panel.data(), tile.data(), 1, true, {});
     for (std::size_t j = 0; j < nr; ++j) {
       ASSERT_TRUE(same(tile.f32(static_cast<std::int64_t>(j)), expected(j))) << patterns[j];
     }
@@ -266,6 +266,7 @@ TEST(KernelTable, IsWellFormed) {
     EXPECT_EQ(kernel.b_bytes, size_of(kernel.type));
     EXPECT_EQ(kernel.accumulator, DType::f32);
     EXPECT_GE(kernel.mr, 1);
+    EXPECT_LE(kernel.mr, kMaxMr);
     EXPECT_GE(kernel.nr, 1);
   }
   EXPECT_EQ(kernel_table().back().target, "scalar");
