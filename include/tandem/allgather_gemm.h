@@ -11,7 +11,6 @@
 // threads, chunks, any transport and any instruction set.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,7 +18,7 @@
 
 #include "tandem/matrix.h"
 #include "tandem/status.h"
-#include "tandem/transport.h"
+#include "tandem/stream_options.h"
 #include "tandem/types.h"
 #include "tandem/weights.h"
 #include "tandem/world.h"
@@ -30,24 +29,7 @@ namespace op {
 class AllGatherGemmImpl;
 }
 
-struct AllGatherGemmOptions {
-  std::int64_t max_rows = 0;  ///< capacity: most rows any one rank brings to a call; at least 1
-  Transfer transfer = Transfer::pull;
-  TransportSpec transport;  ///< shm (default), or sim with a link
-  int compute_threads = 1;  ///< threads that multiply, the calling thread included; 1..1024
-  int comm_threads = 1;     ///< communication lanes, one thread each; 1..kMaxLanes
-  /// Bounds the window: a shard passes through `stages` places of `stage_rows` rows each, used in
-  /// turn. 0 makes room for max_rows: then a call is one stage.
-  std::int64_t stage_rows = 0;
-  int stages = 2;           ///< 1..kMaxStages; the seed's WORKSPACE_STAGES
-  std::int64_t tile_m = 0;  ///< rows of a tile of A, 0 = automatic
-  std::int64_t tile_k = 0;  ///< columns of a tile of A, 0 = automatic
-  /// Longest time one call may wait for another rank; 0 takes the world's.
-  std::chrono::milliseconds timeout{0};
-};
-
-inline constexpr int kMaxLanes = 16;
-inline constexpr int kMaxStages = 64;
+using AllGatherGemmOptions = StreamOptions;
 
 /// The arguments of one call. Every rank's call must agree on `rows`.
 struct AllGatherGemmCall {

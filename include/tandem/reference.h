@@ -6,20 +6,40 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "tandem/allgather_gemm_dequant.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 
 namespace tandem {
 
-/// Fills with pseudo-random reals in [-1, 1), rounded to the type. Element (i, j) depends only on
-/// `seed`, `row0 + i` and j: any part of a matrix can be made anywhere. Float types only.
+/// Fills with pseudo-random values: reals in [-1, 1) rounded to a float type, or all of -128..127
+/// for s8. Element (i, j) depends only on `seed`, `row0 + i` and j: any part of a matrix can be
+/// made anywhere. Leaves s32 matrices alone.
 void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0 = 0);
 
 /// C = A·B by the contract: f32 accumulation in K-blocks, rounded once to C's type. A is M×K, B as
 /// `layout` says, C M×N. `threads` ≥ 1 share the rows. Bit-equal to the operators.
 Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads = 1);
+
+/// An s8 problem for the integer oracle. Spans as in PackOptions, Dequantisation and
+/// AllGatherGemmDequantCall; `row_scale` has one entry per row of A, or none.
+struct DequantReference {
+  ConstMatrix a;  ///< M × K, s8
+  ConstMatrix b;  ///< s8, as `layout` says
+  BLayout layout = BLayout::kn;
+  std::span<const std::int32_t> bias = {};
+  Dequantisation dequantisation = {};
+  std::span<const float> row_scale = {};
+};
+
+/// C = dequantise(A·B + bias) from s64 sums, by the contract. C is f16, bf16, f32, s32 or s8.
+Status reference_gemm_dequant(const DequantReference& problem, Matrix c, int threads = 1);
+
+/// Rows of floats to s8 and a scale each, as AllGatherGemmDequant quantises on the way.
+Status reference_quantise(ConstMatrix a, Matrix q, std::span<float> row_scale);
 
 struct Comparison {
   std::int64_t elements = 0;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "tandem/allgather_gemm.h"
+#include "tandem/allgather_gemm_dequant.h"
 #include "tandem/launch.h"
 #include "tandem/matrix.h"
 #include "tandem/measure.h"
 #include "tandem/reference.h"
 #include "tandem/status.h"
+#include "tandem/stream_options.h"
 #include "tandem/system.h"
 #include "tandem/transport.h"
 #include "tandem/types.h"

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tandem/matrix.h"
@@ -24,14 +25,17 @@ struct PackOptions {
   /// CPU runs, or the one that the environment variable TANDEM_KERNEL names.
   std::string kernel = "auto";
   int threads = 1;  ///< threads that pack, 1..1024
+  /// s8 only: N values that are added to the sums, copied. Empty means none.
+  std::span<const std::int32_t> bias = {};
 };
 
 /// Immutable after creation; safe to share between operators, ranks and threads; copies share.
 class PackedWeights {
  public:
-  /// Packs `b`: K×N for BLayout::kn, N×K for BLayout::nk, type f16, bf16 or f32. The source may
+  /// Packs `b`: K×N for BLayout::kn, N×K for BLayout::nk, type f16, bf16, f32 or s8. The source may
   /// be freed afterwards. Errors: kInvalidArgument (K or N below 1, null data, stride below
-  /// cols, type), kUnsupported (kernel this CPU cannot run), kOutOfMemory.
+  /// cols, type; s8: a column whose sums could leave s32), kUnsupported (kernel this CPU cannot
+  /// run), kOutOfMemory.
   static Result<PackedWeights> pack(ConstMatrix b, PackOptions options = {});
 
   [[nodiscard]] std::int64_t k() const;

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "tandem/stream_options.h"
+
 namespace tandem {
 namespace {
 
@@ -18,6 +20,8 @@ constexpr Names<DType, 5> kDTypes{{{DType::f16, "f16"},
                                    {DType::s8, "s8"},
                                    {DType::s32, "s32"}}};
 constexpr Names<BLayout, 2> kLayouts{{{BLayout::kn, "kn"}, {BLayout::nk, "nk"}}};
+constexpr Names<Workspace, 3> kWorkspaces{
+    {{Workspace::full, "full"}, {Workspace::staged, "staged"}, {Workspace::direct, "direct"}}};
 constexpr Names<Transfer, 2> kTransfers{{{Transfer::pull, "pull"}, {Transfer::push, "push"}}};
 
 template <class T, std::size_t n>
@@ -55,11 +59,16 @@ std::size_t size_of(DType type) {
 std::string_view name(DType type) { return find_name(kDTypes, type); }
 std::string_view name(BLayout layout) { return find_name(kLayouts, layout); }
 std::string_view name(Transfer transfer) { return find_name(kTransfers, transfer); }
+std::string_view name(Workspace workspace) { return find_name(kWorkspaces, workspace); }
 
 std::optional<DType> parse_dtype(std::string_view text) { return find_value(kDTypes, text); }
 std::optional<BLayout> parse_b_layout(std::string_view text) { return find_value(kLayouts, text); }
 std::optional<Transfer> parse_transfer(std::string_view text) {
   return find_value(kTransfers, text);
+}
+
+std::optional<Workspace> parse_workspace(std::string_view text) {
+  return find_value(kWorkspaces, text);
 }
 
 }  // namespace tandem

@@ -176,19 +176,43 @@ void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, st
   }
 }
 
-void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-           std::int64_t cols, Matrix c) {
+namespace {
+
+/// Calls each(tile, panel row, column, rows, columns) for every tile of a block, in memory order.
+template <class Each>
+void for_each_tile(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
+                   std::int64_t cols, const Each& each) {
   const RowPanels row_panels(rows, kernel.mr);
-  const auto bytes = static_cast<std::int64_t>(size_of(c.type));
-  const std::byte* tile = accumulators;
   for (std::int64_t i = 0; i < row_panels.count(); ++i) {
     for (std::int64_t j = 0; j < cols; j += kernel.nr) {
       const int width = static_cast<int>(std::min<std::int64_t>(kernel.nr, cols - j));
-      kernel.store(tile, row_panels.rows(i), width, c.type, c.row(row_panels.row0(i)) + j * bytes,
-                   c.stride * bytes);
-      tile += kernel.tile_bytes();
+      each(accumulators, row_panels.row0(i), j, row_panels.rows(i), width);
+      accumulators += kernel.tile_bytes();
     }
   }
+}
+
+}  // namespace
+
+void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
+           std::int64_t cols, Matrix c) {
+  const auto bytes = static_cast<std::int64_t>(size_of(c.type));
+  for_each_tile(kernel, accumulators, rows, cols,
+                [&](const std::byte* tile, std::int64_t i, std::int64_t j, int height, int width) {
+                  kernel.store(tile, height, width, c.type, c.row(i) + j * bytes, c.stride * bytes);
+                });
+}
+
+void dequantise(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
+                std::int64_t col0, std::int64_t cols, const Dequantisation& factors,
+                const float* row_scales, Matrix c) {
+  const auto bytes = static_cast<std::int64_t>(size_of(c.type));
+  for_each_tile(kernel, accumulators, rows, cols,
+                [&](const std::byte* tile, std::int64_t i, std::int64_t j, int height, int width) {
+                  kernel.dequantise(tile, height, width, factors.from(col0 + j),
+                                    row_scales == nullptr ? nullptr : row_scales + i, c.type,
+                                    c.row(i) + j * bytes, c.stride * bytes);
+                });
 }
 
 }  // namespace tandem::block

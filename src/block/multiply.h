@@ -33,6 +33,7 @@ struct PackedB {
   std::int64_t k = 0;
   std::int64_t n = 0;
   std::byte* data = nullptr;
+  const std::int32_t* bias = nullptr;  ///< s8: for every packed column; null when all zero
 
   [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
   [[nodiscard]] std::size_t panel_bytes() const;  ///< of one panel, all of K
@@ -65,5 +66,13 @@ void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, st
 /// Writes rows × cols accumulators to `c` (a view of exactly that block), rounding to its type.
 void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
            std::int64_t cols, Matrix c);
+
+using Dequantisation = tile::Dequantisation;
+
+/// The same for s8 products: accumulators of columns [col0, col0 + cols) become the block `c`.
+/// `row_scales` is null or has one scale per row.
+void dequantise(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
+                std::int64_t col0, std::int64_t cols, const Dequantisation& factors,
+                const float* row_scales, Matrix c);
 
 }  // namespace tandem::block

@@ -5,35 +5,24 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "op/pipeline.h"
+#include "op/operator_core.h"
 #include "tandem/allgather_gemm.h"
 
 namespace tandem::op {
 
 class AllGatherGemmImpl {
  public:
-  AllGatherGemmImpl(std::unique_ptr<Pipeline> pipeline, PackedWeights weights,
-                    AllGatherGemmOptions options)
-      : weights_(std::move(weights)), options_(options), pipeline_(std::move(pipeline)) {}
+  explicit AllGatherGemmImpl(std::unique_ptr<OperatorCore> core) : core_(std::move(core)) {}
 
   Status run(const AllGatherGemmCall& call, Phase phase);
-  Status multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c) {
-    return pipeline_->multiply(gathered, rows, c);
-  }
-  Result<Matrix> acquire_input(std::int64_t rows);
-
-  [[nodiscard]] const AllGatherGemmOptions& options() const { return options_; }
-  [[nodiscard]] const Pipeline& pipeline() const { return *pipeline_; }
+  [[nodiscard]] OperatorCore& core() { return *core_; }
 
  private:
   [[nodiscard]] Status check(const AllGatherGemmCall& call, std::span<const std::int64_t> rows,
                              Phase phase) const;
 
-  PackedWeights weights_;
-  AllGatherGemmOptions options_;
-  std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<OperatorCore> core_;
 };
 
 }  // namespace tandem::op

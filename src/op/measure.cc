@@ -114,12 +114,14 @@ Status Experiment::perform(Mode mode) {
   const AllGatherGemmCall gather{.a = a_, .c = {}, .rows = spec_.rows, .gathered_a = gathered()};
   switch (mode) {
     case kComputeOnly:
-      return impl.multiply(gathered(), spec_.rows, c());
+      return impl.core().pipeline().multiply(gathered(), nullptr, spec_.rows, {.c = c()});
     case kCommOnly:
       return impl.run(gather, op::Phase::gather);
     case kSequential: {
       Status status = impl.run(gather, op::Phase::gather);
-      return status.ok() ? impl.multiply(gathered(), spec_.rows, c()) : status;
+      return status.ok()
+                 ? impl.core().pipeline().multiply(gathered(), nullptr, spec_.rows, {.c = c()})
+                 : status;
     }
     default:
       return op_->run({.a = a_, .c = c(), .rows = spec_.rows});

@@ -18,26 +18,29 @@ namespace {
 /// takes 5 to 50 µs, copying 64 KiB about 5.
 constexpr std::int64_t kInlineBytes = 64 << 10;
 constexpr std::int64_t kInlineParcels = 64;
-constexpr std::size_t kAlign = 64;
-
-constexpr std::size_t align(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr std::size_t align(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> world,
                                                    const block::PackedB& weights,
-                                                   const AllGatherGemmOptions& options) {
+                                                   const Travelling& what, bool quantises,
+                                                   const StreamOptions& options) {
   std::unique_ptr<Pipeline> self(new Pipeline);
   self->world_ = std::move(world);
   self->weights_ = &weights;
   self->options_ = options;
+  self->what_ = what;
+  self->quantises_ = quantises;
+  self->workspace_ = WorkspacePlan(self->world_->size(), what, options);
   self->blocking_ = block::blocking_for(*weights.kernel, platform::cache_sizes());
   self->policy_ = {.k = weights.k,
-                   .element_bytes = static_cast<std::int64_t>(size_of(weights.kernel->type)),
+                   .element_bytes = static_cast<std::int64_t>(size_of(what.type)),
                    .tile_m = options.tile_m,
                    .tile_k = options.tile_k,
                    .block_rows = self->blocking_.mc,
-                   .stage_rows = options.stage_rows};
+                   .whole_rows = quantises,
+                   .stage_rows = self->workspace_.stage_rows};
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
@@ -65,8 +68,9 @@ Status Pipeline::allocate() {
   scratch_memory_ = std::move(memory).value();
   for (int t = 0; t < threads; ++t) {
     std::byte* at = scratch_memory_.data() + static_cast<std::size_t>(t) * each;
-    scratch_.push_back(
-        {at, at + a_bytes, std::vector<const std::byte*>(static_cast<std::size_t>(blocking_.mc))});
+    scratch_.push_back({at, at + a_bytes,
+                        std::vector<const std::byte*>(static_cast<std::size_t>(blocking_.mc)),
+                        std::vector<float>(static_cast<std::size_t>(blocking_.mc))});
   }
 
   auto compute_team = platform::Team::create(threads - 1, "tandem-compute", world_->spin(threads));
@@ -81,12 +85,8 @@ Status Pipeline::allocate() {
 
 Status Pipeline::create_window() {
   const int ranks = world_->size();
-  const int rings = options_.transfer == Transfer::push ? ranks : 1;
-  const std::size_t headers =
-      stream::kHeaderSlots * align(static_cast<std::size_t>(ranks) * sizeof(stream::CallHeader));
   auto window = world_->create_window(
-      {.bytes = headers + static_cast<std::size_t>(rings * options_.stages) * stage_bytes(),
-       .counters = 2 * ranks + ranks * options_.comm_threads});
+      {.bytes = workspace_.total, .counters = 2 * ranks + ranks * options_.comm_threads});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
   for (int lane = 0; lane < options_.comm_threads; ++lane) {
@@ -95,45 +95,32 @@ Status Pipeline::create_window() {
   return {};
 }
 
-std::size_t Pipeline::header_offset(std::uint64_t call) const {
-  return static_cast<std::size_t>(call % stream::kHeaderSlots) *
-         align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader));
-}
-
-std::size_t Pipeline::stage_bytes() const {
-  return align(static_cast<std::size_t>(policy_.stage_rows * policy_.k * policy_.element_bytes));
-}
-
-std::size_t Pipeline::ring_offset(int source) const {
-  const int ring = options_.transfer == Transfer::push ? source : 0;
-  return stream::kHeaderSlots *
-             align(static_cast<std::size_t>(size()) * sizeof(stream::CallHeader)) +
-         static_cast<std::size_t>(ring * options_.stages) * stage_bytes();
-}
-
 stream::StageRing Pipeline::ring(int source) const {
   return {.first = stages_before_[static_cast<std::size_t>(source)],
-          .places = options_.stages,
-          .place_bytes = stage_bytes()};
+          .places = workspace_.stages,
+          .place_bytes = workspace_.place_bytes};
 }
 
-std::vector<stream::Shard> Pipeline::shards(const ConstMatrix& own,
+std::vector<stream::Shard> Pipeline::shards(const PipelineCall& call,
                                             std::span<const std::int64_t> rows) const {
-  const std::size_t element = static_cast<std::size_t>(policy_.element_bytes);
+  const auto element = static_cast<std::size_t>(policy_.element_bytes);
   std::vector<stream::Shard> shards;
   std::int64_t row0 = 0;
   for (int r = 0; r < size(); ++r) {
     stream::Shard shard;
     shard.row0 = row0;
     shard.plan = plan(rows[static_cast<std::size_t>(r)]);
-    shard.local = r == rank();
+    shard.local = r == rank() && !quantises_;
+    shard.scaled = what_.row_scales;
     if (shard.local) {
-      shard.data = static_cast<const std::byte*>(own.data);
-      shard.pitch = static_cast<std::size_t>(own.stride) * element;
+      shard.data = static_cast<const std::byte*>(call.a.data);
+      shard.pitch = static_cast<std::size_t>(call.a.stride) * element;
+      shard.scales = call.row_scale;
     } else {
       const int holder = options_.transfer == Transfer::push ? rank() : r;
-      shard.data = window_->data(holder) + ring_offset(r);
+      shard.data = window_->data(holder) + workspace_.ring_offset(r);
       shard.pitch = static_cast<std::size_t>(policy_.k) * element;
+      shard.scales_at = workspace_.scales_at;
     }
     shard.ring = ring(r);
     shard.counter = progress_counter(r);
@@ -142,6 +129,11 @@ std::vector<stream::Shard> Pipeline::shards(const ConstMatrix& own,
     shards.push_back(shard);
   }
   return shards;
+}
+
+bool Pipeline::is_in_place(const ConstMatrix& a) const {
+  return options_.transfer == Transfer::pull && a.stride == policy_.k &&
+         a.data == window_->data(rank()) + workspace_.ring_offset(rank()) + ring(rank()).offset(0);
 }
 
 bool Pipeline::sends_inline(const stream::SendJob& job) const {
@@ -165,7 +157,7 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
                                       .most_rows = blocking_.mc,
                                       .quantum = weights_->kernel->mr,
                                       .merge_own = options_.transport.kind == TransportKind::shm});
-  if (job.c.data != nullptr) {
+  if (job.output.c.data != nullptr) {
     const auto groups = stream::plan_column_groups(
         *weights_, blocking_, static_cast<std::int64_t>(blocks.size()), options_.compute_threads);
     job.column_groups = groups.count;
@@ -176,7 +168,8 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
     ledger.emplace(*window_, stage_counter() + rank(), arrivals, blocks, job.parts());
     job.ledger = &*ledger;
   }
-  stream::TaskQueue tasks(arrivals, blocks, job.parts(), job.k, std::min(tile::kKc, job.k));
+  stream::TaskQueue tasks(arrivals, blocks, job.parts(), weights_->k,
+                          std::min(tile::kKc, weights_->k));
 
   const int workers =
       static_cast<int>(std::clamp<std::int64_t>(tasks.tasks() - 1, 0, compute_team_->size()));
@@ -193,61 +186,55 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
   return status;
 }
 
-Status Pipeline::run(const AllGatherGemmCall& call, std::span<const std::int64_t> rows,
-                     Phase phase) {
+Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase) {
   if (Status failed = window_->failure(); !failed.ok()) return failed;
   const std::uint64_t number = ++call_;
-  const auto timeout = options_.timeout;
 
   stream::CallHeader own{
       .call = number, .ranks = size(), .phase = static_cast<std::int32_t>(phase), .k = policy_.k};
   std::copy(rows.begin(), rows.end(), own.rows.begin());
-  stream::CallHeaders headers(*window_, own, header_offset(number), header_counter());
-  const stream::Arrivals arrivals(shards(call.a, rows), options_.comm_threads, window_.get(),
+  stream::CallHeaders headers(*window_, own, workspace_.header_offset(number), header_counter());
+  const stream::Arrivals arrivals(shards(call, rows), options_.comm_threads, window_.get(),
                                   &headers, number);
 
-  const std::size_t place = ring_offset(rank());
-  const stream::StageRing own_ring = ring(rank());
-  const stream::SendJob send{
-      .shard = call.a,
-      .plan = plan(call.a.rows),
-      .lanes = options_.comm_threads,
-      .transfer = options_.transfer,
-      .in_place = options_.transfer == Transfer::pull &&
-                  call.a.data == window_->data(rank()) + place + own_ring.offset(0) &&
-                  call.a.stride == policy_.k,
-      .by_peer =
-          options_.transport.kind != TransportKind::shm || options_.transfer == Transfer::push,
-      .place = place,
-      .ring = own_ring,
-      .progress_counter = progress_counter(rank()),
-      .stage_counter = stage_counter(),
-      .call = number,
-      .timeout = timeout};
+  const stream::SendJob send{.shard = call.a,
+                             .type = what_.type,
+                             .row_scale = call.row_scale,
+                             .scales_at = workspace_.scales_at,
+                             .plan = plan(call.a.rows),
+                             .lanes = options_.comm_threads,
+                             .transfer = options_.transfer,
+                             .in_place = is_in_place(call.a),
+                             .by_peer = options_.transport.kind != TransportKind::shm ||
+                                        options_.transfer == Transfer::push,
+                             .place = workspace_.ring_offset(rank()),
+                             .ring = ring(rank()),
+                             .progress_counter = progress_counter(rank()),
+                             .stage_counter = stage_counter(),
+                             .call = number,
+                             .timeout = options_.timeout};
   std::vector<Status> lane_status(lanes_.size());
   const auto send_lane = [&](int lane) {
     const auto i = static_cast<std::size_t>(lane);
     lane_status[i] = stream::send_shard(send, lane, *lanes_[i], *window_, headers);
   };
   const int lanes = static_cast<int>(lanes_.size());
-  if (size() > 1 && sends_inline(send)) {
+  const bool sends = size() > 1 || quantises_;
+  if (sends && sends_inline(send)) {
     for (int lane = 0; lane < lanes; ++lane) send_lane(lane);
-  } else if (size() > 1) {
+  } else if (sends) {
     lane_team_->start(lanes, send_lane);
   }
 
-  stream::ComputeJob job{.weights = weights_,
-                         .k = policy_.k,
-                         .c = phase == Phase::fused ? call.c : Matrix{},
-                         .gathered_a = call.gathered_a,
-                         .timeout = timeout};
+  stream::ComputeJob job{.weights = weights_, .output = call.output, .timeout = options_.timeout};
+  if (phase == Phase::gather) job.output.c = {};
   Status status = compute(job, arrivals);
   lane_team_->join();
   for (const Status& s : lane_status) {
     if (status.ok()) status = s;
   }
   // A rank that brings no rows may still disagree; and no call ends before all have begun it.
-  if (status.ok()) status = arrivals.wait_headers(timeout);
+  if (status.ok()) status = arrivals.wait_headers(options_.timeout);
   if (!status.ok()) return window_->fail(status);
   advance(arrivals.shards());
   return {};
@@ -265,7 +252,8 @@ void Pipeline::advance(std::span<const stream::Shard> shards) {
   }
 }
 
-Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c) {
+Status Pipeline::multiply(ConstMatrix gathered, const float* row_scales,
+                          std::span<const std::int64_t> rows, const stream::Output& output) {
   std::vector<stream::Shard> shards;
   std::int64_t row0 = 0;
   for (std::int64_t count : rows) {
@@ -273,16 +261,14 @@ Status Pipeline::multiply(ConstMatrix gathered, std::span<const std::int64_t> ro
     shard.data = gathered.row(row0);
     shard.pitch = static_cast<std::size_t>(gathered.stride * policy_.element_bytes);
     shard.row0 = row0;
+    shard.scaled = row_scales != nullptr;
+    shard.scales = row_scales + row0;
     shard.plan = stream::ChunkPlan({.k = policy_.k}, count);
     row0 += count;
     shards.push_back(shard);
   }
   const stream::Arrivals arrivals(std::move(shards), options_.comm_threads, nullptr, nullptr, 0);
-  stream::ComputeJob job{.weights = weights_,
-                         .k = policy_.k,
-                         .c = c,
-                         .gathered_a = std::nullopt,
-                         .timeout = options_.timeout};
+  stream::ComputeJob job{.weights = weights_, .output = output, .timeout = options_.timeout};
   return compute(job, arrivals);
 }
 
@@ -296,8 +282,8 @@ Result<Matrix> Pipeline::acquire_input(std::int64_t rows) {
                                         options_.timeout);
     if (!status.ok()) return status;
   }
-  return dense(window_->data(rank()) + ring_offset(rank()) + next.offset(0), weights_->kernel->type,
-               rows, policy_.k);
+  return dense(window_->data(rank()) + workspace_.ring_offset(rank()) + next.offset(0),
+               weights_->kernel->type, rows, policy_.k);
 }
 
 }  // namespace tandem::op

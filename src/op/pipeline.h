@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "block/multiply.h"
+#include "op/workspace.h"
 #include "platform/page_buffer.h"
 #include "platform/team.h"
 #include "stream/arrivals.h"
@@ -21,7 +22,7 @@
 #include "stream/comm_engine.h"
 #include "stream/compute_engine.h"
 #include "symm/world.h"
-#include "tandem/allgather_gemm.h"
+#include "tandem/stream_options.h"
 #include "transport/lane.h"
 
 namespace tandem::op {
@@ -29,19 +30,31 @@ namespace tandem::op {
 /// What part of the operator a call performs. Measurements use the parts alone.
 enum class Phase : std::int32_t { fused, gather };
 
+/// One rank's arguments of a call, valid.
+struct PipelineCall {
+  ConstMatrix a;
+  const float* row_scale = nullptr;  ///< of A's rows, where the caller gives them
+  stream::Output output;
+};
+
 class Pipeline {
  public:
-  /// Collective. `weights` must outlive the pipeline. Options are valid and resolved.
+  /// Collective. `weights` and `options` are valid; the weights must outlive the pipeline. When
+  /// `quantises`, A comes in floats and becomes s8 with row scales on its way.
   static Result<std::unique_ptr<Pipeline>> create(std::shared_ptr<symm::World> world,
                                                   const block::PackedB& weights,
-                                                  const AllGatherGemmOptions& options);
+                                                  const Travelling& what, bool quantises,
+                                                  const StreamOptions& options);
 
-  /// Collective; the arguments are valid. Phase::gather leaves C alone.
-  Status run(const AllGatherGemmCall& call, std::span<const std::int64_t> rows, Phase phase);
+  /// Collective. Phase::gather leaves C alone.
+  Status run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase);
   /// Not collective: the same multiply over gathered A that lies in local memory.
-  Status multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c);
+  Status multiply(ConstMatrix gathered, const float* row_scales, std::span<const std::int64_t> rows,
+                  const stream::Output& output);
 
   Result<Matrix> acquire_input(std::int64_t rows);
+  /// True for the view that acquire_input() gave for the next call.
+  [[nodiscard]] bool is_in_place(const ConstMatrix& a) const;
 
   [[nodiscard]] stream::ChunkPlan plan(std::int64_t rows) const { return {policy_, rows}; }
   [[nodiscard]] std::int64_t window_bytes() const {
@@ -57,11 +70,6 @@ class Pipeline {
   Status allocate();
   Status create_window();
 
-  /// Offsets in a part: two slots of headers first, then the rings of stages, one, or with push
-  /// one per source.
-  [[nodiscard]] std::size_t header_offset(std::uint64_t call) const;
-  [[nodiscard]] std::size_t ring_offset(int source) const;
-  [[nodiscard]] std::size_t stage_bytes() const;
   /// Where a source's stages of the next call go.
   [[nodiscard]] stream::StageRing ring(int source) const;
   /// Counters of a part: headers, stages done, then progress, each by the other rank.
@@ -71,7 +79,7 @@ class Pipeline {
     return 2 * size() + source * options_.comm_threads;
   }
 
-  [[nodiscard]] std::vector<stream::Shard> shards(const ConstMatrix& own,
+  [[nodiscard]] std::vector<stream::Shard> shards(const PipelineCall& call,
                                                   std::span<const std::int64_t> rows) const;
   [[nodiscard]] bool sends_inline(const stream::SendJob& job) const;
   Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals);
@@ -80,7 +88,10 @@ class Pipeline {
 
   std::shared_ptr<symm::World> world_;
   const block::PackedB* weights_ = nullptr;
-  AllGatherGemmOptions options_;
+  StreamOptions options_;
+  Travelling what_;
+  bool quantises_ = false;
+  WorkspacePlan workspace_;
   stream::TilePolicy policy_;
   block::Blocking blocking_;
   std::unique_ptr<symm::Window> window_;

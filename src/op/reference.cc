@@ -203,6 +203,10 @@ void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0) {
       return fill_rows(m, seed, row0,
                        [](float v, std::byte* to) { base::store_element(DType::bf16, v, to); });
     case DType::s8:
+      // The real's upper eight bits: -1 becomes -128, just below 1 becomes 127.
+      return fill_rows(m, seed, row0, [](float v, std::byte* to) {
+        *to = static_cast<std::byte>(static_cast<std::int8_t>(std::floor(v * 128.0f)));
+      });
     case DType::s32:
       return;
   }

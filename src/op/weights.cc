@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,12 +21,85 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kMaxThreads = 1024;
-constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32};
+constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
 
 struct Storage {
   platform::PageBuffer memory;
   block::PackedB packed;
+  std::vector<std::int32_t> bias;
 };
+
+/// Per column of an s8 B: Σ b and Σ |b| over K.
+struct ColumnSums {
+  std::vector<std::int64_t> plain, absolute;
+};
+
+ColumnSums column_sums(const ConstMatrix& b, BLayout layout, std::int64_t n) {
+  ColumnSums sums{std::vector<std::int64_t>(static_cast<std::size_t>(n)),
+                  std::vector<std::int64_t>(static_cast<std::size_t>(n))};
+  for (std::int64_t i = 0; i < b.rows; ++i) {
+    const auto* row = reinterpret_cast<const std::int8_t*>(b.row(i));
+    if (layout == BLayout::kn) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        const std::int64_t value = row[j];
+        sums.plain[static_cast<std::size_t>(j)] += value;
+        sums.absolute[static_cast<std::size_t>(j)] += value < 0 ? -value : value;
+      }
+    } else {
+      std::int64_t plain = 0, absolute = 0;
+      for (std::int64_t k = 0; k < b.cols; ++k) {
+        plain += row[k];
+        absolute += row[k] < 0 ? -row[k] : row[k];
+      }
+      sums.plain[static_cast<std::size_t>(i)] = plain;
+      sums.absolute[static_cast<std::size_t>(i)] = absolute;
+    }
+  }
+  return sums;
+}
+
+/// The contract's guard (docs/numerics.md, rule 2): with A anywhere in -128..127 no sum, bias
+/// included, leaves s32.
+Status check_sums(const ColumnSums& sums, std::span<const std::int32_t> bias) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (std::size_t j = 0; j < sums.absolute.size(); ++j) {
+    const std::int64_t offset = bias.empty() ? 0 : std::abs(std::int64_t{bias[j]});
+    const std::int64_t bound = sums.absolute[j] * 128 + offset;
+    if (bound <= kMost) continue;
+    return {
+        StatusCode::kInvalidArgument,
+        fmt::format("column {} of B can reach {} (128 times the sum of its magnitudes, plus its "
+                    "bias), beyond the s32 limit {}; split K or scale the column down",
+                    j, bound, kMost)};
+  }
+  return {};
+}
+
+/// What the epilogue adds to each packed column: the bias, less what the kernel's offset of A adds.
+std::vector<std::int32_t> packed_bias(const ColumnSums& sums, std::span<const std::int32_t> bias,
+                                      const block::PackedB& packed) {
+  std::vector<std::int32_t> result(static_cast<std::size_t>(packed.panels() * packed.kernel->nr),
+                                   0);
+  for (std::size_t j = 0; j < sums.plain.size(); ++j) {
+    // Modulo 2^32, as the sums themselves.
+    const auto excess = static_cast<std::uint32_t>(sums.plain[j] * packed.kernel->a_offset);
+    const auto wanted = bias.empty() ? 0U : static_cast<std::uint32_t>(bias[j]);
+    result[j] = static_cast<std::int32_t>(wanted - excess);
+  }
+  return result;
+}
+
+Status check_bias(DType type, std::span<const std::int32_t> bias, std::int64_t n) {
+  if (bias.empty()) return {};
+  if (type != DType::s8) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("a bias was given for {} weights; only s8 weights take one", name(type))};
+  }
+  if (static_cast<std::int64_t>(bias.size()) == n) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("bias has {} entries for {} columns; give one per column, or none",
+                      bias.size(), n)};
+}
 
 Result<const tile::Kernel*> choose_kernel(DType type, std::string target) {
   const char* forced = std::getenv("TANDEM_KERNEL");
@@ -49,6 +123,9 @@ Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
                                    op::check_matrix("b", b, kTypes),
                                    op::check_range("threads", options.threads, 1, kMaxThreads));
   if (!valid.ok()) return valid;
+  if (Status status = check_bias(b.type, options.bias, kn ? b.cols : b.rows); !status.ok()) {
+    return status;
+  }
   auto kernel = choose_kernel(b.type, options.kernel);
   if (!kernel.ok()) return kernel.status();
 
@@ -61,6 +138,13 @@ Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
   if (!memory.ok()) return memory.status();
   storage->memory = std::move(memory).value();
   packed.data = storage->memory.data();
+
+  if (b.type == DType::s8) {
+    const ColumnSums sums = column_sums(b, options.layout, packed.n);
+    if (Status status = check_sums(sums, options.bias); !status.ok()) return status;
+    storage->bias = packed_bias(sums, options.bias, packed);
+    packed.bias = storage->bias.data();
+  }
 
   const std::int64_t panels = packed.panels();
   const int workers = static_cast<int>(std::min<std::int64_t>(options.threads, panels)) - 1;

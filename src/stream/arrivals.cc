@@ -16,15 +16,30 @@ std::uint32_t target(const Shard& shard, std::int64_t needed, int lane, int lane
 
 }  // namespace
 
-const std::byte* Arrivals::row(std::int64_t row) const {
+const Shard& Arrivals::shard_of(std::int64_t row) const {
   std::size_t r = 0;
   while (row >= shards_[r].row0 + shards_[r].rows()) ++r;
-  const Shard& shard = shards_[r];
+  return shards_[r];
+}
+
+const std::byte* Arrivals::row(std::int64_t row) const {
+  const Shard& shard = shard_of(row);
   const std::int64_t i = row - shard.row0;
   if (shard.local) return shard.data + static_cast<std::size_t>(i) * shard.pitch;
   const std::int64_t stage = i / shard.plan.stage_rows();
   return shard.data + shard.ring.offset(stage) +
          static_cast<std::size_t>(i - stage * shard.plan.stage_rows()) * shard.pitch;
+}
+
+const float* Arrivals::row_scale(std::int64_t row) const {
+  const Shard& shard = shard_of(row);
+  if (!shard.scaled) return nullptr;
+  const std::int64_t i = row - shard.row0;
+  if (shard.local) return shard.scales + i;
+  const std::int64_t stage = i / shard.plan.stage_rows();
+  const std::byte* place = shard.data + shard.ring.offset(stage);
+  return reinterpret_cast<const float*>(place + shard.scales_at) +
+         (i - stage * shard.plan.stage_rows());
 }
 
 bool Arrivals::arrived(int rank, std::int64_t rows, std::int64_t k_end) const {

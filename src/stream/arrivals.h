@@ -38,6 +38,11 @@ struct Shard {
   std::int64_t row0 = 0;            ///< its first row in gathered A
   ChunkPlan plan;
   bool local = true;  ///< there from the start, in one piece
+  /// Scales of the rows: of a local shard, the first; of one that travels, scales_at bytes behind
+  /// the rows of each place.
+  const float* scales = nullptr;
+  bool scaled = false;
+  std::size_t scales_at = 0;
   // Only for shards that travel:
   StageRing ring;
   int counter = 0;                              ///< progress counter of lane 0
@@ -62,6 +67,9 @@ class Arrivals {
   /// Address of element (row, 0) of gathered A.
   [[nodiscard]] const std::byte* row(std::int64_t row) const;
 
+  /// Scale of the row; null when this call's rows have none.
+  [[nodiscard]] const float* row_scale(std::int64_t row) const;
+
   /// True when rows [row0, row_end) are there in columns [0, k_end). Acquire.
   [[nodiscard]] bool ready(std::int64_t row0, std::int64_t row_end, std::int64_t k_end) const;
   /// Blocks until ready(), or returns why it never will be.
@@ -76,6 +84,7 @@ class Arrivals {
   [[nodiscard]] symm::Window* window() const { return window_; }
 
  private:
+  [[nodiscard]] const Shard& shard_of(std::int64_t row) const;
   [[nodiscard]] bool arrived(int rank, std::int64_t rows, std::int64_t k_end) const;
 
   std::vector<Shard> shards_;

@@ -33,7 +33,7 @@ ChunkPlan::ChunkPlan(const TilePolicy& policy, std::int64_t rows) : rows_(rows),
     tile_m_ = one_block ? std::max<std::int64_t>(rows, 1)
                         : ceil_div(ceil_div(rows, kTargetChunks), kRowQuantum) * kRowQuantum;
   }
-  tile_k_ = policy.tile_k;
+  tile_k_ = policy.whole_rows ? k_ : policy.tile_k;
   if (tile_k_ == 0) tile_k_ = one_block ? tile::kKc : k_;
   tile_k_ = std::min(tile_k_, k_);
 

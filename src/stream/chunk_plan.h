@@ -18,6 +18,7 @@ struct TilePolicy {
   std::int64_t tile_m = 0;              ///< rows of a tile; 0 = chosen for the shard
   std::int64_t tile_k = 0;              ///< columns of a tile; 0 = chosen for the shard
   std::int64_t block_rows = 1;          ///< rows that the multiply takes at a time (mc)
+  bool whole_rows = false;              ///< cut along rows only
   std::int64_t stage_rows = kNoStages;  ///< rows that a stage has room for, at least 1
 
   static constexpr std::int64_t kNoStages = std::int64_t{1} << 62;

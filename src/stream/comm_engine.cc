@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "platform/delay.h"
+#include "tile/dequantise.h"
 
 namespace tandem::stream {
 namespace {
@@ -18,7 +19,7 @@ class Sender {
         index_(index),
         lane_(lane),
         window_(window),
-        element_(size_of(job.shard.type)),
+        element_(size_of(job.type)),
         pitch_(static_cast<std::size_t>(job.shard.cols) * element_) {}
 
   /// Waits until the peer has read what lies where this stage goes.
@@ -31,38 +32,70 @@ class Sender {
     return wait_credit(window_, job_.stage_counter, peer, credit, job_.call, job_.timeout);
   }
 
-  /// Pull: copies a chunk into this rank's own ring, where all peers read it.
+  /// Brings a chunk into this rank's own ring, where all peers read it (pull) or from where it is
+  /// pushed (quantised rows).
   void copy_in(std::int64_t c) {
     const Chunk chunk = job_.plan.chunk(c);
-    const std::size_t bytes = static_cast<std::size_t>(chunk.cols) * element_;
     for (std::int64_t i = chunk.row0; i < chunk.row0 + chunk.rows; ++i) {
-      window_.put(window_.rank(), offset(i, chunk.k0), source(i, chunk.k0), bytes);
+      if (job_.quantises()) {
+        auto* const to = reinterpret_cast<std::int8_t*>(own(offset(i, 0)));
+        const float scale =
+            tile::quantise_row(job_.shard.type, job_.shard.row(i), job_.shard.cols, to);
+        std::memcpy(own(scale_offset(i)), &scale, sizeof scale);
+      } else if (!job_.in_place) {
+        window_.put(window_.rank(), offset(i, chunk.k0), source(i, chunk.k0),
+                    static_cast<std::size_t>(chunk.cols) * element_);
+      }
+    }
+    if (job_.row_scale != nullptr) {
+      window_.put(window_.rank(), scale_offset(chunk.row0),
+                  reinterpret_cast<const std::byte*>(job_.row_scale + chunk.row0),
+                  static_cast<std::size_t>(chunk.rows) * sizeof(float));
     }
     platform::protocol_step("chunk copied to notify");
   }
 
   Status send(std::int64_t c, int peer) {
     const Chunk chunk = job_.plan.chunk(c);
-    return lane_.send({.peer = peer,
-                       .counter = job_.progress_counter + index_,
-                       .copy = job_.transfer == Transfer::push,
-                       .from = source(chunk.row0, chunk.k0),
-                       .from_pitch = static_cast<std::size_t>(job_.shard.stride) * element_,
-                       .to = offset(chunk.row0, chunk.k0),
-                       .to_pitch = pitch_,
-                       .row_bytes = static_cast<std::size_t>(chunk.cols) * element_,
-                       .rows = chunk.rows});
+    transport::Parcel parcel{.peer = peer,
+                             .counter = job_.progress_counter + index_,
+                             .copy = job_.transfer == Transfer::push && peer != window_.rank(),
+                             .from = source(chunk.row0, chunk.k0),
+                             .from_pitch = static_cast<std::size_t>(job_.shard.stride) * element_,
+                             .to = offset(chunk.row0, chunk.k0),
+                             .to_pitch = pitch_,
+                             .row_bytes = static_cast<std::size_t>(chunk.cols) * element_,
+                             .rows = chunk.rows};
+    if (job_.scales_at > 0) {
+      parcel.extra_from = reinterpret_cast<const std::byte*>(job_.row_scale + chunk.row0);
+      parcel.extra_to = scale_offset(chunk.row0);
+      parcel.extra_bytes = static_cast<std::size_t>(chunk.rows) * sizeof(float);
+    }
+    if (job_.quantises()) {
+      parcel.from = own(parcel.to);
+      parcel.from_pitch = pitch_;
+      parcel.extra_from = own(parcel.extra_to);
+    }
+    return lane_.send(parcel);
   }
 
  private:
   [[nodiscard]] const std::byte* source(std::int64_t row, std::int64_t k0) const {
     return job_.shard.row(row) + static_cast<std::size_t>(k0) * element_;
   }
+  [[nodiscard]] std::byte* own(std::size_t offset) const {
+    return window_.data(window_.rank()) + offset;
+  }
   [[nodiscard]] std::size_t offset(std::int64_t row, std::int64_t k0) const {
     const std::int64_t stage = row / job_.plan.stage_rows();
     return job_.place + job_.ring.offset(stage) +
            static_cast<std::size_t>(row - stage * job_.plan.stage_rows()) * pitch_ +
            static_cast<std::size_t>(k0) * element_;
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t row) const {
+    const std::int64_t stage = row / job_.plan.stage_rows();
+    return job_.place + job_.ring.offset(stage) + job_.scales_at +
+           static_cast<std::size_t>(row - stage * job_.plan.stage_rows()) * sizeof(float);
   }
 
   const SendJob& job_;
@@ -88,23 +121,25 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
                   CallHeaders& headers) {
   Sender sender(job, index, lane, window);
   const int ranks = window.size();
-  const bool copying_in = job.transfer == Transfer::pull && !job.in_place;
+  const bool copying_in = job.quantises() || (job.transfer == Transfer::pull &&
+                                              (!job.in_place || job.row_scale != nullptr));
+  const int first_step = job.quantises() ? 0 : 1;  // step 0 is this rank itself
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
   for (int step = 1; index == 0 && step < ranks; ++step) headers.publish(peer_at(step));
 
   for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
     // A place that all peers read is free only when all of them have finished with it.
-    for (int step = 1; copying_in && step < ranks; ++step) {
+    for (int step = first_step; copying_in && step < ranks; ++step) {
       if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
     }
     const std::int64_t begin = job.plan.first_chunk(stage);
     const std::int64_t end = job.plan.first_chunk(stage + 1);
     const std::int64_t first = begin + (index - begin % job.lanes + job.lanes) % job.lanes;
     const auto deliver = [&](std::int64_t c, int step) {
-      if (copying_in && step == 1) sender.copy_in(c);
+      if (copying_in && step == first_step) sender.copy_in(c);
       return sender.send(c, peer_at(step));
     };
-    for (int step = 1; job.by_peer && step < ranks; ++step) {
+    for (int step = first_step; job.by_peer && step < ranks; ++step) {
       if (job.transfer == Transfer::push) {
         if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
       }
@@ -113,7 +148,7 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
       }
     }
     for (std::int64_t c = first; !job.by_peer && c < end; c += job.lanes) {
-      for (int step = 1; step < ranks; ++step) {
+      for (int step = first_step; step < ranks; ++step) {
         if (Status status = deliver(c, step); !status.ok()) return status;
       }
     }

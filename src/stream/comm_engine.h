@@ -23,19 +23,26 @@ namespace tandem::stream {
 
 /// What a call sends. Shared by the lanes, never changed by them.
 struct SendJob {
-  ConstMatrix shard;  ///< this rank's rows
-  ChunkPlan plan;     ///< of the shard
+  ConstMatrix shard;                 ///< this rank's rows
+  DType type = DType::f16;           ///< of the elements that travel; floats become s8 on the way
+  const float* row_scale = nullptr;  ///< scales of the rows, given by the caller
+  std::size_t scales_at = 0;         ///< where a place has room for scales; 0 = none travel
+  ChunkPlan plan;                    ///< of the shard
   int lanes = 1;
   Transfer transfer = Transfer::pull;
-  bool in_place = false;  ///< pull: the caller wrote the shard straight into the slot
-  bool by_peer = true;    ///< finish one peer before the next; false where no link is shared
-  std::size_t place = 0;  ///< pull: offset of the ring in this rank's part; push: of this rank's
-                          ///< ring in every peer's part. Dense rows of K.
-  StageRing ring;
+  bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot
+  bool by_peer = true;       ///< finish one peer before the next; false where no link is shared
+  std::size_t place = 0;     ///< pull: offset of the ring in this rank's part; push: of this rank's
+                             ///< ring in every peer's part. Dense rows of K.
+  StageRing ring;            ///< rows of K elements, then their scales
   int progress_counter = 0;  ///< this rank's counter for lane 0, in every peer's part
   int stage_counter = 0;     ///< of rank 0, in this rank's part: stages that a peer has finished
   std::uint64_t call = 0;
   std::chrono::milliseconds timeout{};  ///< of each wait
+
+  /// Rows become s8 in this rank's own ring, which is then the source for all ranks, itself
+  /// included.
+  [[nodiscard]] bool quantises() const { return shard.type != type; }
 };
 
 /// Sends the chunks of lane `index`; lane 0 also publishes the header. Returns when all of them

@@ -37,6 +37,30 @@ Matrix block_of(const Matrix& m, std::int64_t row0, std::int64_t rows, std::int6
           m.stride};
 }
 
+/// The epilogue: the block's accumulators, still in cache, become output.
+void write(const ComputeJob& job, const Arrivals& arrivals, const RowBlock& block,
+           std::int64_t col0, std::int64_t cols, Scratch& scratch) {
+  const tile::Kernel& kernel = *job.weights->kernel;
+  const auto part_of = [&](const Matrix& m) {
+    return block_of(m, block.row0, block.rows, col0, cols);
+  };
+  if (job.output.dequantisation == nullptr) {
+    block::store(kernel, scratch.accumulators, block.rows, cols, part_of(job.output.c));
+    return;
+  }
+  const bool scaled = arrivals.row_scale(block.row0) != nullptr;
+  for (std::int64_t i = 0; scaled && i < block.rows; ++i) {
+    scratch.row_scales[static_cast<std::size_t>(i)] = *arrivals.row_scale(block.row0 + i);
+  }
+  const float* const scales = scaled ? scratch.row_scales.data() : nullptr;
+  block::dequantise(kernel, scratch.accumulators, block.rows, col0, cols,
+                    *job.output.dequantisation, scales, part_of(job.output.c));
+  if (job.output.accumulators) {
+    block::dequantise(kernel, scratch.accumulators, block.rows, col0, cols,
+                      *job.output.dequantisation, scales, part_of(*job.output.accumulators));
+  }
+}
+
 Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& task,
                 Scratch& scratch) {
   const tile::Kernel& kernel = *job.weights->kernel;
@@ -48,8 +72,8 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
     scratch.rows[static_cast<std::size_t>(i)] = arrivals.row(block.row0 + i);
   }
 
-  for (std::int64_t k0 = 0; k0 < job.k; k0 += tile::kKc) {
-    const std::int64_t kc = std::min(tile::kKc, job.k - k0);
+  for (std::int64_t k0 = 0; k0 < job.weights->k; k0 += tile::kKc) {
+    const std::int64_t kc = std::min(tile::kKc, job.weights->k - k0);
     Status arrived = arrivals.wait(block.row0, row_end, k0 + kc, job.timeout);
     if (!arrived.ok()) return arrived;
     platform::protocol_step("arrival to reading");
@@ -57,17 +81,16 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
     block::multiply(*job.weights, scratch.packed_a, block.rows, k0, kc, col0, cols,
                     scratch.accumulators, k0 == 0);
   }
-  block::store(kernel, scratch.accumulators, block.rows, cols,
-               block_of(job.c, block.row0, block.rows, col0, cols));
+  write(job, arrivals, block, col0, cols, scratch);
   return {};
 }
 
 Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task) {
   const RowBlock& block = task.block;
-  Status arrived = arrivals.wait(block.row0, block.row0 + block.rows, job.k, job.timeout);
+  Status arrived = arrivals.wait(block.row0, block.row0 + block.rows, job.weights->k, job.timeout);
   if (!arrived.ok()) return arrived;
-  const Matrix& to = *job.gathered_a;
-  const std::size_t bytes = static_cast<std::size_t>(job.k) * size_of(to.type);
+  const Matrix& to = *job.output.gathered_a;
+  const std::size_t bytes = static_cast<std::size_t>(job.weights->k) * size_of(to.type);
   for (std::int64_t row = block.row0; row < block.row0 + block.rows; ++row) {
     std::memcpy(to.row(row), arrivals.row(row), bytes);
   }

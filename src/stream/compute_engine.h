@@ -18,18 +18,25 @@
 
 namespace tandem::stream {
 
+/// Where the results of a call go.
+struct Output {
+  Matrix c;  ///< M × N; no data = nothing is multiplied
+  const block::Dequantisation* dequantisation = nullptr;  ///< of s8 products, where set
+  std::optional<Matrix> accumulators = std::nullopt;      ///< of s8 products: M × N, s32
+  std::optional<Matrix> gathered_a = std::nullopt;        ///< M × K
+};
+
 /// What a call computes. Shared by the compute threads, never changed by them.
 struct ComputeJob {
   const block::PackedB* weights = nullptr;
-  std::int64_t k = 0;
-  Matrix c;                             ///< M × N; used when column_groups > 0
-  int column_groups = 0;                ///< parts 0 .. column_groups - 1 of a block multiply
-  std::int64_t group_cols = 0;          ///< columns of a group; a multiple of nr
-  std::optional<Matrix> gathered_a;     ///< when set, part column_groups of a block copies its rows
+  Output output;
+  std::int64_t group_cols = 0;  ///< columns of a group; a multiple of nr
+  int column_groups = 0;  ///< parts 0 .. column_groups - 1 of a block multiply; one more part,
+                          ///< where A is gathered, copies its rows
   std::chrono::milliseconds timeout{};  ///< of each wait, not of the call
   StageLedger* ledger = nullptr;        ///< told of every finished task; null when all is local
 
-  [[nodiscard]] int parts() const { return column_groups + (gathered_a ? 1 : 0); }
+  [[nodiscard]] int parts() const { return column_groups + (output.gathered_a ? 1 : 0); }
 };
 
 /// One thread's working memory, sized by block::packed_a_bytes() and accumulator_bytes().
@@ -37,6 +44,7 @@ struct Scratch {
   std::byte* packed_a = nullptr;
   std::byte* accumulators = nullptr;
   std::vector<const std::byte*> rows;  ///< room for mc row addresses
+  std::vector<float> row_scales;       ///< room for mc scales
 };
 
 /// How the columns of C are shared out: groups of `cols` columns.

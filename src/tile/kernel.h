@@ -14,6 +14,7 @@
 #include "base/cpu_features.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
+#include "tile/dequantise.h"
 
 namespace tandem::tile {
 
@@ -69,6 +70,17 @@ struct Kernel {
   /// the number of bytes from one row of `to` to the next.
   void (*store)(const std::byte* tile, int rows, int cols, DType type, std::byte* to,
                 std::int64_t pitch);
+
+  /// s8 only, in place of store: adds the bias and writes the outputs (dequantise.h). `factors` are
+  /// those of the tile's first column, row_scale null or one per row.
+  void (*dequantise)(const std::byte* tile, int rows, int cols, const Dequantisation& factors,
+                     const float* row_scale, DType type, std::byte* to,
+                     std::int64_t pitch) = nullptr;
+
+  /// What pack_a adds to every s8, so that an instruction that wants unsigned bytes can be used.
+  /// The sums are then too large by a_offset times the column's sum of B, which the bias takes
+  /// back.
+  std::int32_t a_offset = 0;
 
   [[nodiscard]] std::size_t tile_bytes() const {
     return static_cast<std::size_t>(mr * nr) * size_of(accumulator);

@@ -39,7 +39,8 @@ bool has_all(std::initializer_list<std::pair<bool, std::string_view>> needed, st
 /// CPUs that run nothing else.
 std::vector<Kernel> make_table() {
   std::vector<Kernel> table;
-  for (const auto kernels : {avx512_kernels(), avx2_kernels(), neon_kernels(), scalar_kernels()}) {
+  for (const auto kernels :
+       {avx512_kernels(), avx2_kernels(), neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
     table.insert(table.end(), kernels.begin(), kernels.end());
   }
   return table;

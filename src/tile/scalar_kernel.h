@@ -10,5 +10,6 @@
 namespace tandem::tile {
 
 [[nodiscard]] std::span<const Kernel> scalar_kernels();
+std::span<const Kernel> scalar_s8_kernels();
 
 }  // namespace tandem::tile

@@ -9,7 +9,11 @@
 namespace tandem::transport {
 
 void copy_rows(const Parcel& parcel, symm::Window& window) {
-  if (!parcel.copy || parcel.rows <= 0) return;
+  if (!parcel.copy) return;
+  if (parcel.extra_bytes > 0) {
+    window.put(parcel.peer, parcel.extra_to, parcel.extra_from, parcel.extra_bytes);
+  }
+  if (parcel.rows <= 0) return;
   if (parcel.from_pitch == parcel.row_bytes && parcel.to_pitch == parcel.row_bytes) {
     window.put(parcel.peer, parcel.to, parcel.from,
                parcel.row_bytes * static_cast<std::size_t>(parcel.rows));

@@ -26,6 +26,14 @@ struct Parcel {
   std::size_t to_pitch = 0;
   std::size_t row_bytes = 0;
   std::int64_t rows = 0;
+  /// A second, contiguous piece that travels along: the scales of the rows.
+  const std::byte* extra_from = nullptr;
+  std::size_t extra_to = 0;
+  std::size_t extra_bytes = 0;
+
+  [[nodiscard]] std::size_t bytes() const {
+    return row_bytes * static_cast<std::size_t>(rows) + extra_bytes;
+  }
 };
 
 class Lane {

@@ -60,8 +60,7 @@ Status SimLane::send(const Parcel& parcel) {
     window_.notify(parcel.peer, parcel.counter);
     return {};
   }
-  const double bytes = static_cast<double>(parcel.row_bytes) *
-                       static_cast<double>(std::max<std::int64_t>(parcel.rows, 0));
+  const auto bytes = static_cast<double>(parcel.bytes());
   const nanoseconds duration(std::llround(bytes / link_.bytes_per_second * 1e9));
 
   Clock::time_point free_at;

@@ -52,7 +52,8 @@ void run_calls(RanksAs as, int ranks, int calls, AllGatherGemmOptions options) {
       const ConstMatrix a = p.a(world.rank());
       Buffer c(DType::f32, p.shape().m(), sequence.n);
       Status status;
-      if (options.transfer == Transfer::pull && options.stage_rows == 0 && call % 3 == 0) {
+      if (options.transfer == Transfer::pull && options.workspace == Workspace::full &&
+          call % 3 == 0) {
         auto input = op->acquire_input(a.rows);
         ASSERT_TRUE(input.ok()) << input.status().message();
         for (std::int64_t i = 0; i < a.rows; ++i) {
@@ -88,12 +89,16 @@ TEST(Calls, AThousandWithProcessesPush) {
 // Here a source would run far ahead of its readers, were it not for their credits.
 TEST(Calls, StagesAreRewrittenOnlyWhenAllHaveReadThem) {
   for (Transfer transfer : {Transfer::pull, Transfer::push}) {
-    run_calls(RanksAs::threads, 3, 200,
-              {.transfer = transfer, .comm_threads = 2, .stage_rows = 5, .stages = 2});
+    run_calls(
+        RanksAs::threads, 3, 200,
+        {.transfer = transfer, .comm_threads = 2, .workspace = Workspace::staged, .stage_rows = 5});
   }
 }
 
-TEST(Calls, OneStageIsEnough) { run_calls(RanksAs::threads, 3, 200, {.stages = 1}); }
+TEST(Calls, OneStageIsEnough) {
+  run_calls(RanksAs::threads, 3, 200,
+            {.workspace = Workspace::staged, .stage_rows = kMaxRows, .stages = 1});
+}
 
 TEST(Calls, ArrivalsInAdversarialOrder) {
   const TransportSpec shuffled{.kind = TransportKind::sim,
