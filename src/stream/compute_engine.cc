@@ -72,6 +72,9 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
     scratch.rows[static_cast<std::size_t>(i)] = arrivals.row(block.row0 + i);
   }
 
+  // Rows that are all here can be fetched ahead of their packing.
+  const bool complete = arrivals.ready(block.row0, row_end, job.weights->k);
+  const std::byte* const* ahead = complete ? scratch.rows.data() : nullptr;
   for (std::int64_t k0 = 0; k0 < job.weights->k; k0 += tile::kKc) {
     const std::int64_t kc = std::min(tile::kKc, job.weights->k - k0);
     Status arrived = arrivals.wait(block.row0, row_end, k0 + kc, job.timeout);
@@ -79,7 +82,7 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
     platform::protocol_step("arrival to reading");
     block::pack_a(kernel, scratch.rows.data(), block.rows, k0, kc, scratch.packed_a);
     block::multiply(*job.weights, scratch.packed_a, block.rows, k0, kc, col0, cols,
-                    scratch.accumulators, k0 == 0);
+                    scratch.accumulators, k0 == 0, ahead);
   }
   write(job, arrivals, block, col0, cols, scratch);
   return {};

@@ -33,7 +33,7 @@ void pack_b(const std::byte* b, std::int64_t stride, BLayout layout, std::int64_
 }
 
 void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel, std::byte* tile,
-              int rows, bool first) {
+              int rows, bool first, Ahead) {
   const auto* a = reinterpret_cast<const std::int8_t*>(a_panel);
   const auto* b = reinterpret_cast<const std::int8_t*>(b_panel);
   auto* c = reinterpret_cast<std::int32_t*>(tile);
