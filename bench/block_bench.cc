@@ -108,6 +108,7 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, Shape s
 const bool registered = [] {
   for (const tile::Kernel& kernel : tile::kernel_table()) {
     std::string why;
+    if (kernel.accumulator != DType::f32) continue;
     if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
     for (const Shape& shape : kShapes) {
       const auto name = fmt::format("multiply/{}_{}/{}x{}x{}", kernel.target,

@@ -124,6 +124,7 @@ void add(const std::string& name, Arguments... arguments) {
 const bool registered = [] {
   for (const tile::Kernel& kernel : tile::kernel_table()) {
     std::string why;
+    if (kernel.accumulator != DType::f32) continue;
     if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
     const auto id = fmt::format("{}_{}", kernel.target, tandem::name(kernel.type));
     for (int rows = kernel.mr; rows >= 1; --rows) {

@@ -28,6 +28,8 @@ template <class Operand, int rows>
 HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
                                 const typename Operand::Element* HWY_RESTRICT b,
                                 float* HWY_RESTRICT tile, bool first, Ahead ahead) {
+  const std::byte* fetch = ahead.at;
+  const std::int64_t step = ahead.step;
   const FloatTag f;
   FloatVec chain[rows][kVectors];
 #pragma GCC unroll 32
@@ -46,8 +48,8 @@ HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
 #pragma GCC unroll 32
         for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
       }
-      __builtin_prefetch(ahead.at);
-      ahead.at += ahead.step;
+      __builtin_prefetch(fetch);
+      fetch += step;
       b += kNr;
     }
   }

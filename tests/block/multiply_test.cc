@@ -216,9 +216,7 @@ TEST_P(MultiplyTest, PackedBIsNoLargerThanWholePanels) {
   EXPECT_EQ(packed.bytes(), static_cast<std::size_t>(777 * 11 * kernel.nr) * kernel.b_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, MultiplyTest,
-                         ::testing::ValuesIn(tile::kernel_table().begin(),
-                                             tile::kernel_table().end()),
+INSTANTIATE_TEST_SUITE_P(Table, MultiplyTest, ::testing::ValuesIn(tandem::testing::float_kernels()),
                          [](const auto& param) {
                            return std::string(param.param.target) + "_" +
                                   std::string(name(param.param.type));

@@ -16,6 +16,7 @@
 
 #include "base/element.h"
 #include "tandem/types.h"
+#include "tile/kernel.h"
 
 namespace tandem::testing {
 
@@ -69,6 +70,15 @@ inline std::vector<std::byte> random_elements(DType type, std::int64_t count, st
     }
   }
   return out;
+}
+
+/// The rows of the kernel table whose products are floats.
+inline std::vector<tile::Kernel> float_kernels() {
+  std::vector<tile::Kernel> kernels;
+  for (const tile::Kernel& kernel : tile::kernel_table()) {
+    if (kernel.accumulator == DType::f32) kernels.push_back(kernel);
+  }
+  return kernels;
 }
 
 inline float element(const std::vector<std::byte>& elements, DType type, std::int64_t index) {
