@@ -50,9 +50,10 @@ ChunkPlan::ChunkPlan(const TilePolicy& policy, std::int64_t rows) : rows_(rows),
     const std::int64_t parts = tiles_down == 0 ? 1 : std::min(most / tiles_down, tiles_across);
     part_cols_ = ceil_div(tiles_across, parts) * tile_k_;
   }
-  // A stage holds whole chunks.
+  // A stage holds whole chunks, or the whole shard.
   group_rows_ = std::min(group_rows_, policy.stage_rows);
-  stage_rows_ = policy.stage_rows / group_rows_ * group_rows_;
+  stage_rows_ =
+      rows <= policy.stage_rows ? policy.stage_rows : policy.stage_rows / group_rows_ * group_rows_;
   row_groups_ = ceil_div(rows, group_rows_);
   parts_ = ceil_div(k_, part_cols_);
 }
@@ -67,7 +68,7 @@ Chunk ChunkPlan::chunk(std::int64_t index) const {
 }
 
 std::int64_t ChunkPlan::first_chunk(std::int64_t stage) const {
-  return std::min(stage * (stage_rows_ / group_rows_), row_groups_) * parts_;
+  return ceil_div(std::min(stage * stage_rows_, rows_), group_rows_) * parts_;
 }
 
 std::int64_t ChunkPlan::needed(std::int64_t row_end, std::int64_t k_end) const {

@@ -162,9 +162,17 @@ TEST(AllGatherGemmDequant, RandomProblemsEqualTheOracleBitForBit) {
       c.activations = ActivationKind::s8_row_scaled;
     }
     if (c.activations == ActivationKind::quantised) c.shape.a_type = floats[pick(3)];
-    SCOPED_TRACE(testing::Message() << "round " << round);
+    std::string rows;
+    for (std::int64_t r : c.shape.rows) rows += std::to_string(r) + " ";
     check(c);
-    if (testing::Test::HasFailure()) return;
+    // Traces are a thread's own: said once more for thread ranks.
+    if (testing::Test::HasFailure()) {
+      FAIL() << "round " << round << ": rows " << rows << "k " << c.shape.k << " n " << c.shape.n
+             << ", activations " << static_cast<int>(c.activations) << ", "
+             << name(c.options.transfer) << ", workspace " << name(c.options.workspace) << " of "
+             << c.options.stages << " x " << c.options.stage_rows << ", threads "
+             << c.options.compute_threads << " + " << c.options.comm_threads;
+    }
   }
 }
 

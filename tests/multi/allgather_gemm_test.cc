@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(All, AllGatherGemmTypes,
 
 TEST(AllGatherGemm, EveryRunnableKernelGivesTheSameBits) {
   for (const KernelInfo& kernel : system_info().kernels) {
-    if (!kernel.runnable) continue;
+    if (!kernel.runnable || kernel.type == DType::s8) continue;
     SCOPED_TRACE(kernel.target + " " + std::string(name(kernel.type)));
     check({.shape = {.rows = {50, 41}, .k = 600, .n = 70, .a_type = kernel.type},
            .kernel = kernel.target});

@@ -57,6 +57,9 @@ TEST(ChunkPlan, CoversEveryElementOnceInOrder) {
     ASSERT_EQ(row, rows);
     ASSERT_EQ(k, 0);
     ASSERT_LE(plan.stage_rows(), policy.stage_rows);
+    if (rows <= policy.stage_rows) {
+      ASSERT_LE(plan.stages(), 1);
+    }
     ASSERT_EQ(plan.first_chunk(plan.stages()), plan.chunks());
     for (std::int64_t s = 0; s < plan.stages(); ++s) {
       for (std::int64_t c = plan.first_chunk(s); c < plan.first_chunk(s + 1); ++c) {
