@@ -87,7 +87,8 @@ void measure_packing(Session& session) {
   }
   for (const DType type : options.types) {
     auto kernel = tile::select_kernel(type, options.kernel, platform::cpu_features());
-    if (!kernel.ok()) continue;  // said in the list of peers
+    // Said in the list of peers.
+    if (!kernel.ok() || ((*kernel)->target == "scalar" && options.kernel != "scalar")) continue;
     for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
       measure_type(session, **kernel, problem.operands(type).b, layout);
     }

@@ -6,7 +6,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "block/multiply.h"
 #include "op/pipeline.h"
 #include "platform/topology.h"
+#include "tandem/weights.h"
 #include "tandem/world.h"
 #include "tile/kernel.h"
 
@@ -32,7 +33,7 @@ class TandemPeer final : public Peer {
   }
   DType type() const override { return kernel_->type; }
   bool exact() const override { return true; }
-  std::size_t weight_bytes() const override { return packed_.bytes(); }
+  std::size_t weight_bytes() const override { return static_cast<std::size_t>(weights_->bytes()); }
   Matrix result() override {
     return dense(c_.data(), kernel_->accumulator, operands_.a.rows, operands_.b.cols);
   }
@@ -40,18 +41,21 @@ class TandemPeer final : public Peer {
   Status prepare(const Operands& operands, int threads) override {
     operands_ = operands;
     pipeline_.reset();
-    packed_ = {.kernel = kernel_, .k = operands.b.rows, .n = operands.b.cols, .data = nullptr};
+    weights_.reset();
     const auto elements = static_cast<std::size_t>(operands.a.rows * operands.b.cols);
     if (Status s = c_.ensure(elements * size_of(kernel_->accumulator)); !s.ok()) return s;
-    if (Status s = weights_.ensure(packed_.bytes()); !s.ok()) return s;
-    packed_.data = weights_.data();
-    block::pack_b(operands.b, BLayout::kn, 0, packed_.panels(), packed_);
+    auto weights = PackedWeights::pack(operands.b, {.kernel = std::string(kernel_->target)});
+    if (!weights.ok()) return weights.status();
+    weights_ = std::move(weights).value();
+    // Raw s32 sums: no scale. The bias takes back what a kernel adds to make A unsigned.
+    factors_ = {.bias = weights_->impl().bias};
 
     auto worlds = World::threads(1);
     if (!worlds.ok()) return worlds.status();
     // Nothing travels: the least window will do.
     auto pipeline = op::Pipeline::create(
-        worlds->front().impl(), packed_,
+        worlds->front().impl(), weights_->impl(), {.k = operands.b.rows, .type = type()},
+        /*quantises=*/false,
         {.max_rows = 1, .compute_threads = threads, .timeout = std::chrono::seconds(60)});
     if (!pipeline.ok()) return pipeline.status();
     pipeline_ = std::move(pipeline).value();
@@ -60,14 +64,17 @@ class TandemPeer final : public Peer {
 
   Status run() override {
     const std::array<std::int64_t, 1> rows{operands_.a.rows};
-    return pipeline_->multiply(operands_.a, rows, result());
+    return pipeline_->multiply(
+        operands_.a, /*row_scales=*/nullptr, rows,
+        {.c = result(), .dequantisation = type() == DType::s8 ? &factors_ : nullptr});
   }
 
  private:
   const tile::Kernel* kernel_;
   Operands operands_;
-  Buffer weights_, c_;
-  block::PackedB packed_;
+  Buffer c_;
+  std::optional<PackedWeights> weights_;
+  block::Dequantisation factors_;
   std::unique_ptr<op::Pipeline> pipeline_;
 };
 
@@ -76,7 +83,10 @@ class TandemPeer final : public Peer {
 void add_tandem(const PeerOptions& options, PeerList& list) {
   for (const DType type : options.types) {
     auto kernel = tile::select_kernel(type, options.kernel, platform::cpu_features());
-    if (kernel.ok()) {
+    if (kernel.ok() && (*kernel)->target == "scalar" && options.kernel != "scalar") {
+      list.absent.push_back({fmt::format("tandem {}", tandem::name(type)),
+                             "only the scalar kernel; --kernel scalar measures it"});
+    } else if (kernel.ok()) {
       list.peers.push_back(std::make_unique<TandemPeer>(*kernel));
     } else {
       list.absent.push_back(

@@ -112,7 +112,6 @@ Check Verifier::compare_sample(const Matrix& result, const std::vector<std::byte
   if (exact) return {.text = comparison->text()};
   if (result.type == DType::s32) {
     return {.passed = true,
-            .exact_s8 = false,
             .text = fmt::format("saturates: {:.2f}% of elements wrong, by up to {:.0f}",
                                 100.0 * static_cast<double>(comparison->different) /
                                     static_cast<double>(comparison->elements),

@@ -16,9 +16,7 @@ namespace tandem::bench {
 
 struct Check {
   bool passed = false;
-  /// False when an s8 result is not the exact one: 16-bit saturation, which Tandem excludes.
-  bool exact_s8 = true;
-  std::string text;
+  std::string text;    ///< also says so where an s8 result is not exact: 16-bit saturation
   double seconds = 0;  ///< that the run took
 };
 
