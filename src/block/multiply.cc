@@ -104,12 +104,12 @@ Blocking blocking_for(const tile::Kernel& kernel, const base::CacheSizes& caches
 }
 
 std::size_t PackedB::panel_bytes() const {
-  return static_cast<std::size_t>(k * kernel->nr) * kernel->b_bytes;
+  return static_cast<std::size_t>(padded(k) * kernel->nr) * kernel->b_bytes;
 }
 
 const std::byte* PackedB::at(std::int64_t panel, std::int64_t k0) const {
   // K-blocks of all panels lie together: a multiply reads neighbouring panels of one K-block.
-  const std::int64_t depth = std::min(tile::kKc, k - k0);
+  const std::int64_t depth = padded(std::min(tile::kKc, k - k0));
   return data +
          static_cast<std::size_t>((k0 * panels() + depth * panel) * kernel->nr) * kernel->b_bytes;
 }

@@ -35,6 +35,10 @@ struct PackedB {
   std::byte* data = nullptr;
   const std::int32_t* bias = nullptr;  ///< s8: for every packed column; null when all zero
 
+  /// Steps of k as they are packed: whole groups. kKc is a multiple of every group.
+  [[nodiscard]] std::int64_t padded(std::int64_t steps) const {
+    return (steps + kernel->k_group - 1) / kernel->k_group * kernel->k_group;
+  }
   [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
   [[nodiscard]] std::size_t panel_bytes() const;  ///< of one panel, all of K
   [[nodiscard]] std::size_t bytes() const {

@@ -40,6 +40,10 @@ struct Dequantisation {
   return row_scale == nullptr ? value : value * *row_scale;
 }
 
+[[nodiscard]] constexpr float largest_finite(DType type) {
+  return type == DType::f16 ? 65504.0F : 0x1.FEp127F;
+}
+
 /// round(value * factor) to s8, ties to even, clamped; a NaN becomes 0.
 [[nodiscard]] inline std::int8_t requantised(float value, float factor) {
   const float scaled = value * factor;
@@ -61,7 +65,7 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
     return;
   }
   if (factors.saturate && type != DType::f32) {
-    const float largest = type == DType::f16 ? 65504.0F : 0x1.FEp127F;
+    const float largest = largest_finite(type);
     // Comparisons that a NaN fails: it stays a NaN.
     if (value > largest) value = largest;
     if (value < -largest) value = -largest;

@@ -82,6 +82,9 @@ struct Kernel {
   /// back.
   std::int32_t a_offset = 0;
 
+  /// Steps of k that lie together in a B group; a K-block is padded to whole groups.
+  int k_group = 1;
+
   [[nodiscard]] std::size_t tile_bytes() const {
     return static_cast<std::size_t>(mr * nr) * size_of(accumulator);
   }

@@ -11,6 +11,7 @@
 #include "tile/kernel.h"
 #include "tile/scalar_kernel.h"
 #include "tile/simd_kernels.h"
+#include "tile/vnni_kernel.h"
 
 namespace tandem::tile {
 namespace {
@@ -39,8 +40,8 @@ bool has_all(std::initializer_list<std::pair<bool, std::string_view>> needed, st
 /// CPUs that run nothing else.
 std::vector<Kernel> make_table() {
   std::vector<Kernel> table;
-  for (const auto kernels :
-       {avx512_kernels(), avx2_kernels(), neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
+  for (const auto kernels : {avx512_vnni_kernels(), avx512_kernels(), avx2_kernels(),
+                             neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
     table.insert(table.end(), kernels.begin(), kernels.end());
   }
   return table;
@@ -64,6 +65,15 @@ bool runs_avx512(const base::CpuFeatures& cpu, std::string* why) {
                   {cpu.avx512bw, "avx512bw"},
                   {cpu.avx512dq, "avx512dq"},
                   {cpu.avx512vl, "avx512vl"}},
+                 why);
+}
+
+bool runs_avx512_vnni(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.avx512f, "avx512f"},
+                  {cpu.avx512bw, "avx512bw"},
+                  {cpu.avx512dq, "avx512dq"},
+                  {cpu.avx512vl, "avx512vl"},
+                  {cpu.avx512_vnni, "avx512_vnni"}},
                  why);
 }
 

@@ -17,12 +17,14 @@
 #include <span>
 
 #include "base/element.h"
+#include "tile/pack_s8.h"
 #include "tile/simd_kernels.h"
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
 #include "tile/multiply-inl.h"
 #include "tile/operands-inl.h"
 #include "tile/pack-inl.h"
+#include "tile/s8-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::tile::HWY_NAMESPACE {
@@ -54,8 +56,23 @@ constexpr Kernel make_kernel() {
           .store = store};
 }
 
-constexpr Kernel kKernels[] = {make_kernel<F16Operand>(), make_kernel<Bf16Operand>(),
-                               make_kernel<F32Operand>()};
+constexpr Kernel kKernels[] = {make_kernel<F16Operand>(),
+                               make_kernel<Bf16Operand>(),
+                               make_kernel<F32Operand>(),
+                               {.target = kTarget,
+                                .type = DType::s8,
+                                .accumulator = DType::s32,
+                                .mr = kS8Rows,
+                                .nr = kS8Nr,
+                                .a_bytes = sizeof(std::int16_t),
+                                .b_bytes = 1,
+                                .runs_on = kRunsOn,
+                                .pack_a = pack_a_s8,
+                                .pack_b = pack_b_s8<kS8Group, kS8Nr>,
+                                .multiply = multiply_s8,
+                                .store = nullptr,
+                                .dequantise = dequantise_s8,
+                                .k_group = kS8Group}};
 
 }  // namespace tandem::tile::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
