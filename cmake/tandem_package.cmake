@@ -25,6 +25,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandem-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/tandem-config.cmake
               ${PROJECT_BINARY_DIR}/tandem-config-version.cmake DESTINATION ${package_dir})
 
+# Users of the archive link what it uses, users of a shared library do not.
+set(pc_requires Requires)
+if(BUILD_SHARED_LIBS)
+  set(pc_requires Requires.private)
+endif()
 # Relative, so that `cmake --install --prefix` elsewhere still gives a true file.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tandem.pc.in ${PROJECT_BINARY_DIR}/tandem.pc @ONLY)

@@ -29,11 +29,8 @@ env -i PATH="$prefix/bin:/usr/bin:/bin" tandem launch -n 2 -- ./allgather_gemm |
 grep -q '^2 ranks: C is 512 x 512' output.txt
 env -i ./thread_ranks
 
-# The pkg-config file has all that a static link needs.
-if [[ -f $(find "$prefix" -name 'libtandem.a') ]]; then
-  PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
-  export PKG_CONFIG_PATH
-  read -ra flags < <(pkg-config --static --cflags --libs tandem)
-  "${CXX:-c++}" -std=c++20 "$source/examples/thread_ranks.cc" "${flags[@]}" -o by_pkg_config
-  ./by_pkg_config
-fi
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
+export PKG_CONFIG_PATH
+read -ra flags < <(pkg-config --cflags --libs tandem)
+c++ -std=c++20 "$source/examples/thread_ranks.cc" "${flags[@]}" -o by_pkg_config
+LD_LIBRARY_PATH=$prefix/lib ./by_pkg_config
