@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tandem/allgather_gemm.h"
+#include "tandem/allgather_gemm_dequant.h"
 
 namespace tandem {
 
@@ -23,13 +25,16 @@ struct Timing {
 struct MeasureSpec {
   std::vector<std::int64_t> rows;  ///< rows of every rank, in rank order
   std::int64_t k = 0, n = 0;
-  DType a_type = DType::f16;  ///< of A and B
+  DType a_type = DType::f16;  ///< of A, and of B unless that is s8
   DType c_type = DType::f32;
   BLayout b_layout = BLayout::kn;
   std::string kernel = "auto";
-  AllGatherGemmOptions options;  ///< max_rows 0 = the largest of `rows`
-  int iterations = 10;           ///< timed runs per mode, at least 1
-  int warmup = 5;                ///< untimed runs per mode, at least 0
+  /// When set, AllGatherGemmDequant is measured, with this kind of A (a_type s8, or a float type to
+  /// be quantised) and B in s8; otherwise AllGatherGemm.
+  std::optional<ActivationKind> activations = std::nullopt;
+  StreamOptions options;  ///< max_rows 0 = the largest of `rows`
+  int iterations = 10;    ///< timed runs per mode, at least 1
+  int warmup = 5;         ///< untimed runs per mode, at least 0
   std::uint64_t seed = 1;
   /// Called on rank 0 after each step with the fraction done, 0..1; may be empty.
   std::function<void(double)> progress;

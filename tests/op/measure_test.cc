@@ -52,6 +52,29 @@ TEST(Measure, FiguresFollowFromTheTimes) {
   }
 }
 
+TEST(Measure, TheDequantisingOperatorIsVerifiedToo) {
+  for (ActivationKind kind :
+       {ActivationKind::s8, ActivationKind::s8_row_scaled, ActivationKind::quantised}) {
+    for (Workspace workspace : {Workspace::full, Workspace::staged}) {
+      MeasureSpec spec{.rows = {70, 0, 33},
+                       .k = 200,
+                       .n = 90,
+                       .a_type = kind == ActivationKind::quantised ? DType::bf16 : DType::s8,
+                       .c_type = DType::f16,
+                       .activations = kind,
+                       .iterations = 2,
+                       .warmup = 1};
+      spec.options.workspace = workspace;
+      spec.options.stage_rows = 16;
+      for (const auto& result : measure_on_threads(spec)) {
+        ASSERT_TRUE(result.ok()) << result.status().message();
+        EXPECT_TRUE(result->verified) << result->mismatch;
+        EXPECT_EQ(result->verified_rows, 103);
+      }
+    }
+  }
+}
+
 TEST(Measure, AcceptsNoWarmupAndReportsProgressToTheEnd) {
   std::vector<double> fractions;
   MeasureSpec spec{.rows = {5}, .k = 10, .n = 10, .iterations = 2, .warmup = 0};
