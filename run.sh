@@ -154,7 +154,7 @@ tandem_step() {
 main() {
   parse "$@"
   lock
-  install_dependencies
+  [[ ${TANDEM_BUILD_DIR:-} ]] || install_dependencies
   build_command
   check_kernel
 
@@ -163,7 +163,7 @@ main() {
   tandem_step gen allgather-gemm "${options[@]}" --data-dir "$out" --reuse
 
   options+=(--kernel "$kernel" "${tiles[@]}" "${threads[@]}")
-  [[ $mode == sim ]] && options+=(--transport sim --link 1Gbit/s,50us)
+  [[ $mode == sim ]] && options+=(--transport sim --link "1Gbit/s,50us")
   info "Running"
   rm -f "$out"/output_rank*.bin
   tandem_step run allgather-gemm "${options[@]}" --data-dir "$out"

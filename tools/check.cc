@@ -2,7 +2,6 @@
 //
 // `tandem check OUTPUT GOLDEN`: compares two matrix files bit for bit, in blocks.
 #include <algorithm>
-#include <memory>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -10,8 +9,8 @@
 #include "commands.h"
 #include "matrix_file.h"
 #include "matrix_memory.h"
-#include "option_checks.h"
 #include "report.h"
+#include "report_json.h"
 #include "verification.h"
 
 namespace tandem::tool {
@@ -19,12 +18,6 @@ namespace {
 
 // Elements held of each file at a time.
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 22;
-
-struct CheckOptions {
-  std::string output, golden, type;
-  std::int64_t cols = 0;
-  bool json = false, quiet = false;
-};
 
 struct Shape {
   DType type;
@@ -86,18 +79,7 @@ std::string comparison_text(const CheckOptions& o, const Comparison& c) {
   return c.text() + "; (element, 0) without --cols";
 }
 
-Json comparison_json(const CheckOptions& o, const Comparison& c) {
-  Json json = {{"output", o.output}, {"golden", o.golden},     {"type", o.type},
-               {"equal", c.equal()}, {"elements", c.elements}, {"different", c.different}};
-  if (!c.equal()) {
-    json["first_row"] = c.first_row;
-    json["first_col"] = c.first_col;
-    json["first_got"] = c.first_got;
-    json["first_expected"] = c.first_expected;
-    json["max_abs_difference"] = c.max_abs_difference;
-  }
-  return json;
-}
+}  // namespace
 
 Outcome check(const CheckOptions& o) {
   auto shape = shape_of(o);
@@ -105,33 +87,12 @@ Outcome check(const CheckOptions& o) {
   auto comparison = compare_files(o, *shape);
   if (!comparison.ok()) return failed(comparison.status());
   const std::string text = comparison_text(o, *comparison);
-  std::string output = o.json ? text_of(comparison_json(o, *comparison)) : text + "\n";
+  std::string output = o.json ? check_json(o, *comparison) : text + "\n";
   if (!comparison->equal()) {
     return not_verified(fmt::format("{} differs from {}", o.output, o.golden), std::move(output));
   }
   if (o.quiet && !o.json) output.clear();
   return {.exit_code = kExitOk, .output = std::move(output), .kind = {}, .message = {}};
-}
-
-}  // namespace
-
-void add_check(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("check", "compare two result files bit for bit");
-  command->footer(
-      "Any NaN equals any NaN. Exit code 1 when they differ, 2 when a file is missing or the\n"
-      "sizes do not fit.\n\n"
-      "Example:\n  tandem check out/output_rank0.bin out/golden.bin --type f32 --cols 1024");
-  auto o = std::make_shared<CheckOptions>();
-  command->add_option("output", o->output, "the file in question")->required();
-  command->add_option("golden", o->golden, "what it must be")->required();
-  command->add_option("--type", o->type, "type of the elements: f32, f16, bf16, s32, s8")
-      ->check(one_of({"f32", "f16", "bf16", "s32", "s8"}))
-      ->required();
-  command->add_option("--cols", o->cols, "columns of a row, to name places as (row, column)")
-      ->check(integer_in(1, kMaxSize));
-  command->add_flag("--json", o->json, "print one JSON object, on failure {\"error\": {...}}");
-  command->add_flag("--quiet", o->quiet, "print nothing when they are equal");
-  command->callback([&invocation, o] { invocation.action = [o] { return check(*o); }; });
 }
 
 }  // namespace tandem::tool

@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sub-commands. Each declares itself on the command line and, when it is the one that was
-// asked for, leaves an action for main() to run after parsing.
+// The sub-commands, one file each. command_line.cc parses their options and calls them.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "job_options.h"
+#include "operators.h"
 #include "outcome.h"
 
 namespace tandem::tool {
 
-/// What the command line came to.
-struct Invocation {
-  std::vector<std::string> arguments;  ///< of this process, without its name
-  std::vector<std::string> program;    ///< those after "--": what launch starts
-  std::function<Outcome()> action;
+struct CheckOptions {
+  std::string output, golden, type;
+  std::int64_t cols = 0;  ///< 0 = elements are numbered through
+  bool json = false, quiet = false;
 };
 
-void add_info(CLI::App& app, Invocation& invocation);
-void add_gen(CLI::App& app, Invocation& invocation);
-void add_run(CLI::App& app, Invocation& invocation);
-void add_bench(CLI::App& app, Invocation& invocation);
-void add_check(CLI::App& app, Invocation& invocation);
-void add_launch(CLI::App& app, Invocation& invocation);
+struct LaunchOptions {
+  int ranks = 2;
+  std::string bind = "none";
+  std::vector<std::string> program;
+};
+
+[[nodiscard]] Outcome info(bool json);
+[[nodiscard]] Outcome gen(const Operator& op, const JobOptions& options);
+/// `arguments` are this process's own, without its name: process ranks are started with them.
+[[nodiscard]] Outcome run(const Operator& op, const JobOptions& options,
+                          const std::vector<std::string>& arguments);
+[[nodiscard]] Outcome bench(const Operator& op, const JobOptions& options,
+                            const std::vector<std::string>& arguments);
+[[nodiscard]] Outcome check(const CheckOptions& options);
+[[nodiscard]] Outcome launch_program(const LaunchOptions& options);
 
 }  // namespace tandem::tool

@@ -4,7 +4,6 @@
 // the manifest. Works through one shard at a time, so that memory holds one shard and its rows of
 // C, whatever M is. Start reading at generate().
 #include <algorithm>
-#include <memory>
 #include <system_error>
 #include <thread>
 
@@ -16,6 +15,7 @@
 #include "matrix_memory.h"
 #include "progress.h"
 #include "report.h"
+#include "report_json.h"
 #include "verification.h"
 
 namespace tandem::tool {
@@ -154,7 +154,7 @@ bool can_reuse(const Job& job, Manifest& manifest) {
   return true;
 }
 
-Outcome gen(const Job& job) {
+Outcome generate_or_keep(const Job& job) {
   if (Status s = check_memory(job, gen_bytes(job)); !s.ok()) return failed(s);
   Manifest manifest = manifest_of(job);
   const bool reused = job.reuse && can_reuse(job, manifest);
@@ -166,15 +166,7 @@ Outcome gen(const Job& job) {
   for (const DataFile& file : manifest.files) bytes += file.bytes;
   Outcome outcome;
   if (job.json) {
-    Json json = problem_json(job);
-    json["data_dir"] = job.data_dir.string();
-    json["files"] = Json::array();
-    for (const DataFile& file : manifest.files) {
-      json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
-    }
-    json["reused"] = reused;
-    json["version"] = manifest.version;
-    outcome.output = text_of(json);
+    outcome.output = gen_json(job, manifest.files, reused);
   } else if (!job.quiet) {
     outcome.output = fmt::format("{} {} ({:.1f} MiB) in {}: pe_<rank>_{{a,b}}.bin, golden.bin\n",
                                  reused ? "Kept" : "Wrote",
@@ -186,29 +178,9 @@ Outcome gen(const Job& job) {
 
 }  // namespace
 
-void add_gen(CLI::App& app, Invocation& invocation) {
-  CLI::App* gen_app = app.add_subcommand("gen", "write random inputs and the golden result");
-  gen_app->require_subcommand(1);
-  gen_app->footer("Example:\n  tandem gen allgather-gemm -n 2 --m 2048 --k 2048 --n 1024");
-  for (const Operator* op : operators()) {
-    CLI::App* command = gen_app->add_subcommand(std::string(op->name), std::string(op->summary));
-    command->footer(fmt::format(
-        "Writes for every rank pe_<rank>_a.bin (its rows of A) and pe_<rank>_b.bin (B), and\n"
-        "golden.bin (C by the reference), raw and row by row; manifest.json says how they were\n"
-        "made. A file that cannot be written is exit code 3.\n\n"
-        "Examples:\n"
-        "  tandem gen {0} -n 2 --m 2048 --k 2048 --n 1024 --data-dir out\n"
-        "  tandem gen {0} --rows 100,0,333,7 --a-type bf16 --reuse",
-        op->name));
-    auto options = std::make_shared<JobOptions>();
-    add_job_options(*command, Verb::gen, *op, *options);
-    command->callback([&invocation, op, options] {
-      invocation.action = [op, options]() -> Outcome {
-        auto job = resolve(Verb::gen, *op, *options);
-        return job.ok() ? gen(*job) : failed(job.status());
-      };
-    });
-  }
+Outcome gen(const Operator& op, const JobOptions& options) {
+  auto job = resolve(Verb::gen, op, options);
+  return job.ok() ? generate_or_keep(*job) : failed(job.status());
 }
 
 }  // namespace tandem::tool

@@ -2,12 +2,12 @@
 //
 // `tandem info`: what this machine has and what Tandem makes of it.
 #include <cstdlib>
-#include <memory>
 
 #include <fmt/format.h>
 
 #include "commands.h"
 #include "report.h"
+#include "report_json.h"
 #include "tandem/system.h"
 
 namespace tandem::tool {
@@ -68,49 +68,14 @@ std::string info_text(const SystemInfo& s) {
   return text;
 }
 
-Json info_json(const SystemInfo& s) {
-  Json kernels = Json::array();
-  for (const KernelInfo& k : s.kernels) {
-    kernels.push_back({{"type", name(k.type)},
-                       {"target", k.target},
-                       {"mr", k.mr},
-                       {"nr", k.nr},
-                       {"runnable", k.runnable},
-                       {"chosen", k.chosen},
-                       {"reason", k.reason}});
-  }
-  return {{"version", s.version},
-          {"cpu", s.cpu},
-          {"cores", s.cores},
-          {"hardware_threads", s.hardware_threads},
-          {"affinity", s.affinity},
-          {"numa_nodes", s.numa_nodes},
-          {"l1d_bytes", s.l1d_bytes},
-          {"l2_bytes", s.l2_bytes},
-          {"l3_bytes", s.l3_bytes},
-          {"memory_total", s.memory_total},
-          {"memory_available", s.memory_available},
-          {"memory_limit", s.memory_limit},
-          {"instruction_sets", s.instruction_sets},
-          {"kernels", std::move(kernels)}};
-}
-
 }  // namespace
 
-void add_info(CLI::App& app, Invocation& invocation) {
-  CLI::App* info = app.add_subcommand("info", "show this machine, and which kernels it runs");
-  info->footer("Example:\n  tandem info --json");
-  auto json = std::make_shared<bool>(false);
-  info->add_flag("--json", *json, "print one JSON object");
-  info->callback([&invocation, json] {
-    invocation.action = [json]() -> Outcome {
-      const SystemInfo system = system_info();
-      return {.exit_code = kExitOk,
-              .output = *json ? text_of(info_json(system)) : info_text(system),
-              .kind = {},
-              .message = {}};
-    };
-  });
+Outcome info(bool json) {
+  const SystemInfo system = system_info();
+  return {.exit_code = kExitOk,
+          .output = json ? info_json(system) : info_text(system),
+          .kind = {},
+          .message = {}};
 }
 
 }  // namespace tandem::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declaration of the options, and the order in which what is left out is filled in: the launched
-// world (ranks only), the manifest of the data folder, the default. Start reading at resolve().
+// The order in which what is left out is filled in: the launched world (ranks only), the manifest
+// of the data folder, the default. Start reading at resolve().
 #include "job_options.h"
 
 #include <algorithm>
@@ -12,79 +12,12 @@
 #include <fmt/format.h>
 
 #include "manifest.h"
-#include "option_checks.h"
+#include "option_text.h"
 #include "tandem/system.h"
 #include "tandem/world.h"
 
 namespace tandem::tool {
 namespace {
-
-constexpr int kMostThreads = 1024;
-constexpr int kMostIterations = 1'000'000;
-constexpr std::int64_t kDayMs = 86'400'000;
-
-std::vector<std::string> names(const std::vector<DType>& types) {
-  std::vector<std::string> words;
-  for (DType type : types) words.emplace_back(name(type));
-  return words;
-}
-
-std::string choice(const std::string& what, const std::vector<std::string>& words,
-                   const std::string& standard) {
-  return fmt::format("{}: {} (default {})", what, fmt::join(words, ", "), standard);
-}
-
-void add_problem_options(CLI::App& app, const Operator& op, JobOptions& o) {
-  const auto a_types = names(op.a_types), c_types = names(op.c_types);
-  app.add_option("-n,--ranks", o.ranks,
-                 fmt::format("number of ranks, 1..{} (default 2)", kMaxRanks))
-      ->check(integer_in(1, kMaxRanks));
-  app.add_option("--m", o.m, "rows of gathered A, over all ranks (default 2048)")
-      ->check(integer_in(0, kMaxSize));
-  app.add_option("--k", o.k, "columns of A, rows of B (default 2048)")
-      ->check(integer_in(1, kMaxSize));
-  app.add_option("--n", o.n, "columns of B and C (default 1024)")->check(integer_in(1, kMaxSize));
-  app.add_option("--rows", o.rows,
-                 "rows of every rank, as in 100,0,333,7 (default: --m split evenly)")
-      ->check(row_list());
-  app.add_option("--a-type", o.a_type, choice("type of A and B", a_types, a_types.front()))
-      ->check(one_of(a_types));
-  app.add_option("--c-type", o.c_type, choice("type of C", c_types, c_types.front()))
-      ->check(one_of(c_types));
-  app.add_option("--b-layout", o.b_layout, "B as K x N (kn) or as N x K (nk, default)")
-      ->check(one_of({"kn", "nk"}));
-  app.add_option("--seed", o.seed, "seed of the random inputs (default 1)")->check(seed());
-}
-
-void add_engine_options(CLI::App& app, JobOptions& o) {
-  app.add_option("--tile-m", o.tile_m, "rows of a tile of A (default 0: automatic)")
-      ->check(integer_in(0, kMaxSize));
-  app.add_option("--tile-k", o.tile_k, "columns of a tile of A (default 0: automatic)")
-      ->check(integer_in(0, kMaxSize));
-  app.add_option("--compute-threads", o.compute_threads,
-                 "threads that multiply, per rank (default: cores / ranks)")
-      ->check(integer_in(1, kMostThreads));
-  app.add_option("--comm-threads", o.comm_threads, "communication lanes per rank (default 1)")
-      ->check(integer_in(1, kMaxLanes));
-  app.add_option("--transfer", o.transfer,
-                 "pull (default): readers fetch chunks; push: owners send them")
-      ->check(one_of({"pull", "push"}));
-  app.add_option("--transport", o.transport,
-                 "shm (default): shared memory; sim: a simulated link, see --link")
-      ->check(one_of({"shm", "sim"}));
-  app.add_option("--link", o.link,
-                 "simulated link (default 1Gbit/s,50us); also jitter=TIME, seed=NUMBER")
-      ->check(link_text());
-  std::vector<std::string> kernels{"auto"};
-  for (std::string& target : kernel_targets()) kernels.push_back(std::move(target));
-  app.add_option("--kernel", o.kernel, choice("kernel target", kernels, "auto"))
-      ->check(one_of(kernels));
-  app.add_option("--ranks-as", o.ranks_as, "process (default) or thread: what a rank is")
-      ->check(one_of({"process", "thread"}));
-  app.add_option("--timeout", o.timeout_ms,
-                 "longest wait for a rank, in ms (default TANDEM_TIMEOUT_MS, or 30000)")
-      ->check(integer_in(1, kDayMs));
-}
 
 Status refuse(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
 
@@ -167,37 +100,6 @@ int default_compute_threads(int ranks) {
 }
 
 }  // namespace
-
-void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o) {
-  add_problem_options(app, op, o);
-  if (verb == Verb::gen) {
-    o.data_dir = "out";
-    app.add_option("--data-dir", o.data_dir, "folder for the files (default out)");
-    app.add_flag("--reuse", o.reuse,
-                 "keep the files that are there if they were made with the same options, by "
-                 "their checksums");
-  } else {
-    add_engine_options(app, o);
-  }
-  if (verb == Verb::run) {
-    o.iterations = 1;
-    app.add_option("--data-dir", o.data_dir,
-                   "folder with the files of `tandem gen`; outputs go there too (default: inputs "
-                   "are made in memory)");
-    app.add_option("--iters", o.iterations, "number of calls (default 1)")
-        ->check(integer_in(1, kMostIterations));
-  }
-  if (verb == Verb::bench) {
-    o.iterations = 10;
-    o.warmup = 5;
-    app.add_option("--iters", o.iterations, "timed runs of each mode (default 10)")
-        ->check(integer_in(1, kMostIterations));
-    app.add_option("--warmup", o.warmup, "untimed runs of each mode before (default 5)")
-        ->check(integer_in(0, kMostIterations));
-  }
-  app.add_flag("--json", o.json, "print one JSON object, on failure {\"error\": {...}}");
-  app.add_flag("--quiet", o.quiet, "no progress bar, and no text where all went well");
-}
 
 Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
   Job job;

@@ -9,12 +9,12 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "job.h"
 #include "operators.h"
 
 namespace tandem::tool {
+
+inline constexpr int kMostThreads = 1024;
 
 enum class Verb { gen, run, bench };
 
@@ -34,9 +34,6 @@ struct JobOptions {
   std::optional<std::int64_t> timeout_ms;
   bool json = false, quiet = false, reuse = false;
 };
-
-/// Declares on `app` what `verb` takes for `op`; values go to `options` when it parses.
-void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& options);
 
 /// Puts the job together. Errors: kInvalidArgument, naming the value, its bound and the remedy.
 [[nodiscard]] Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& options);

@@ -11,7 +11,8 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "report_json.h"
 
 namespace tandem::tool {
 namespace {
@@ -46,6 +47,11 @@ Outcome failed(const Status& status) {
           .output = {},
           .kind = std::string(name(status.code())),
           .message = status.message()};
+}
+
+Outcome out_of_memory() {
+  return failed({StatusCode::kOutOfMemory,
+                 "out of memory: use smaller shapes or fewer ranks, or free memory"});
 }
 
 Outcome not_verified(std::string message, std::string output) {
@@ -97,13 +103,10 @@ Outcome merge(const std::vector<std::optional<Outcome>>& ranks) {
 }
 
 int print(const Outcome& outcome, bool json) {
+  if (outcome.delivered) return outcome.exit_code;
   std::string output = outcome.output;
   if (json && output.empty() && outcome.exit_code != kExitOk) {
-    const nlohmann::ordered_json error = {
-        {"code", outcome.kind}, {"message", outcome.message}, {"exit_code", outcome.exit_code}};
-    output = nlohmann::ordered_json{{"error", error}}.dump(
-                 2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-             "\n";
+    output = error_json(outcome);
   }
   std::string_view rest = outcome.message;
   while (!rest.empty()) {

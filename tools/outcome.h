@@ -21,14 +21,17 @@ enum ExitCode : int {
 
 struct Outcome {
   int exit_code = kExitOk;
-  std::string output;   ///< for standard output
-  std::string kind;     ///< name of the status code, for --json
-  std::string message;  ///< for standard error; empty when there is nothing to say
+  std::string output;      ///< for standard output
+  std::string kind;        ///< name of the status code, for --json
+  std::string message;     ///< for standard error; empty when there is nothing to say
+  bool delivered = false;  ///< another process prints it: only the exit code is left to do
 };
 
 [[nodiscard]] int exit_code_of(StatusCode code);
 /// The outcome of a command that failed.
 [[nodiscard]] Outcome failed(const Status& status);
+/// After std::bad_alloc.
+[[nodiscard]] Outcome out_of_memory();
 /// A result that is complete but wrong. `output` still goes to standard output.
 [[nodiscard]] Outcome not_verified(std::string message, std::string output);
 

@@ -16,15 +16,12 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "tandem/launch.h"
 
 namespace tandem::tool {
 namespace {
-
-using Json = nlohmann::json;
 
 /// Tells a rank where its starter reads outcomes.
 constexpr const char* kOutcomesVariable = "TANDEM_OUTCOMES";
@@ -33,8 +30,7 @@ Outcome guarded(const RankBody& body, const World& world) {
   try {
     return body(world);
   } catch (const std::bad_alloc&) {
-    return failed({StatusCode::kOutOfMemory,
-                   "out of memory: use smaller shapes or fewer ranks, or free memory"});
+    return out_of_memory();
   }
 }
 
@@ -64,22 +60,39 @@ Outcome on_threads(const Job& job, const RankBody& body) {
   return no_thread.exit_code != kExitOk ? no_thread : merge(outcomes);
 }
 
-/// Whether the starter of this rank received the outcome.
-bool report(int rank, const Outcome& outcome) {
+/// Whether the starter of this rank received the outcome: a line of numbers, then the texts.
+bool report(int rank, const Outcome& o) {
   const char* path = std::getenv(kOutcomesVariable);
   if (path == nullptr) return false;
   const File file(std::fopen(path, "a"));
   if (!file) return false;
-  const std::string line = Json{{"rank", rank},
-                                {"exit_code", outcome.exit_code},
-                                {"output", outcome.output},
-                                {"kind", outcome.kind},
-                                {"message", outcome.message}}
-                               .dump(-1, ' ', false, Json::error_handler_t::replace) +
-                           "\n";
-  // Unbuffered, one write: the lines of several ranks do not mix.
+  const std::string record =
+      fmt::format("{} {} {} {} {}\n{}{}{}", rank, o.exit_code, o.kind.size(), o.message.size(),
+                  o.output.size(), o.kind, o.message, o.output);
+  // Unbuffered, one write: the records of several ranks do not mix.
   std::setvbuf(file.get(), nullptr, _IONBF, 0);
-  return std::fwrite(line.data(), 1, line.size(), file.get()) == line.size();
+  return std::fwrite(record.data(), 1, record.size(), file.get()) == record.size();
+}
+
+std::vector<std::optional<Outcome>> read_outcomes(std::FILE* file, int ranks) {
+  std::vector<std::optional<Outcome>> outcomes(static_cast<std::size_t>(ranks));
+  std::rewind(file);
+  int rank = 0, code = 0;
+  std::size_t kind = 0, message = 0, output = 0;
+  while (std::fscanf(file, "%d %d %zu %zu %zu", &rank, &code, &kind, &message, &output) == 5 &&
+         std::getc(file) == '\n') {
+    const auto text = [file](std::size_t size) {
+      std::string read(size, '\0');
+      read.resize(std::fread(read.data(), 1, size, file));
+      return read;
+    };
+    Outcome outcome{.exit_code = code};
+    outcome.kind = text(kind);
+    outcome.message = text(message);
+    outcome.output = text(output);
+    if (rank >= 0 && rank < ranks) outcomes[static_cast<std::size_t>(rank)] = std::move(outcome);
+  }
+  return outcomes;
 }
 
 Outcome as_rank(const Job& job, const RankBody& body) {
@@ -88,31 +101,9 @@ Outcome as_rank(const Job& job, const RankBody& body) {
   const char* variable = std::getenv("TANDEM_RANK");
   const int rank = world.ok() ? world->rank() : std::atoi(variable == nullptr ? "0" : variable);
   Outcome outcome = world.ok() ? guarded(body, *world) : failed(world.status());
-  if (report(rank, outcome)) return {.exit_code = outcome.exit_code};
+  outcome.delivered = report(rank, outcome);
   if (rank != 0) outcome.output.clear();
   return outcome;
-}
-
-std::vector<std::optional<Outcome>> read_outcomes(std::FILE* file, int ranks) {
-  std::vector<std::optional<Outcome>> outcomes(static_cast<std::size_t>(ranks));
-  std::string text;
-  std::rewind(file);
-  for (int c = std::getc(file); c != EOF; c = std::getc(file)) {
-    if (c != '\n') {
-      text.push_back(static_cast<char>(c));
-      continue;
-    }
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    text.clear();
-    if (!line.is_object()) continue;
-    const auto rank = static_cast<std::size_t>(line.value("rank", -1));
-    if (rank >= outcomes.size()) continue;
-    outcomes[rank] = Outcome{.exit_code = line.value("exit_code", 0),
-                             .output = line.value("output", ""),
-                             .kind = line.value("kind", ""),
-                             .message = line.value("message", "")};
-  }
-  return outcomes;
 }
 
 /// The signal that a user ended the job with: every rank that failed was ended by it.

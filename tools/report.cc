@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "tandem/system.h"
-
 namespace tandem::tool {
 namespace {
 
@@ -23,68 +21,6 @@ std::string row(const std::string& label, const std::string& value) {
 }
 
 }  // namespace
-
-std::string text_of(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Json problem_json(const Job& job) {
-  return {{"op", job.op->name},
-          {"ranks", job.ranks},
-          {"m", job.m},
-          {"k", job.k},
-          {"n", job.n},
-          {"rows", job.rows},
-          {"a_type", name(job.a_type)},
-          {"c_type", name(job.c_type)},
-          {"b_layout", name(job.b_layout)},
-          {"seed", job.seed}};
-}
-
-Json run_json(const Job& job, const Prepared& prepared) {
-  Json json = problem_json(job);
-  const bool sim = job.transport.kind == TransportKind::sim;
-  json["ranks_as"] = job.thread_ranks ? "thread" : "process";
-  json["transport"] = name(job.transport.kind);
-  json["link"] = sim ? Json(to_string(job.transport.link)) : Json();
-  json["transfer"] = name(job.transfer);
-  json["kernel"] = prepared.kernel;
-  json["compute_threads"] = job.compute_threads;
-  json["comm_threads"] = job.comm_threads;
-  json["chunks_per_source"] = prepared.chunks_per_source;
-  json["tile_m"] = prepared.tile_m;
-  json["tile_k"] = prepared.tile_k;
-  return json;
-}
-
-Json timing_json(const Timing& timing) {
-  return {{"median", timing.median}, {"min", timing.min}, {"max", timing.max}};
-}
-
-Json bench_json(const Job& job, const Measurement& m, double peak_rss_mib) {
-  Json json = run_json(job, {.kernel = m.kernel,
-                             .chunks_per_source = m.chunks_per_source,
-                             .tile_m = m.tile_m,
-                             .tile_k = m.tile_k});
-  json["iterations"] = job.iterations;
-  json["warmup"] = job.warmup;
-  json["compute_only_ms"] = timing_json(m.compute_only_ms);
-  json["comm_only_ms"] = timing_json(m.comm_only_ms);
-  json["sequential_ms"] = timing_json(m.sequential_ms);
-  json["pipelined_ms"] = timing_json(m.pipelined_ms);
-  json["speedup"] = m.speedup;
-  json["overlap_efficiency"] = m.overlap_efficiency;
-  json["pipelined_over_max"] = m.pipelined_over_max;
-  json["exposed_comm_ms"] = m.exposed_comm_ms;
-  json["gflops_per_rank"] = m.gflops_per_rank;
-  json["verified"] = m.verified;
-  json["verified_rows"] = m.verified_rows;
-  if (!m.verified) json["mismatch"] = m.mismatch;
-  json["window_bytes"] = m.window_bytes;
-  json["peak_rss_mib"] = peak_rss_mib;
-  json["version"] = version();
-  return json;
-}
 
 std::string headline(const Job& job) {
   return fmt::format("{} ({}): {}, M = {}, K = {}, N = {}, {} -> {}", job.op->title,

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts and JSON objects of gen, run and bench: what all have in common, and the seed's report.
+// Texts for people: the seed's report, and the words that gen, run and bench share.
 #pragma once
 
 #include <string>
-
-#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "job.h"
 #include "operators.h"
 #include "tandem/measure.h"
 
 namespace tandem::tool {
-
-using Json = nlohmann::ordered_json;
-
-/// Pretty-printed, ending in a newline.
-[[nodiscard]] std::string text_of(const Json& json);
-
-/// Keys of the problem: op, ranks, m, k, n, rows, types, layout, seed.
-[[nodiscard]] Json problem_json(const Job& job);
-/// The same and how it was computed: transport, threads, tiles, kernel.
-[[nodiscard]] Json run_json(const Job& job, const Prepared& prepared);
-[[nodiscard]] Json timing_json(const Timing& timing);
-[[nodiscard]] Json bench_json(const Job& job, const Measurement& measured, double peak_rss_mib);
 
 /// "AllGather GEMM (shm): 2 ranks, M = 2048, K = 2048, N = 1024, f16 -> f32".
 [[nodiscard]] std::string headline(const Job& job);

@@ -4,7 +4,6 @@
 // and verifies it. Start reading at run_rank().
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@
 #include "progress.h"
 #include "ranks.h"
 #include "report.h"
-#include "tandem/system.h"
+#include "report_json.h"
 #include "verification.h"
 
 namespace tandem::tool {
@@ -86,16 +85,7 @@ Status write_output(const Job& job, int rank, const Matrix& c) {
 
 std::string output_text(const Job& job, const Prepared& prepared, const Timing& timing,
                         const Verification& verification, bool verified) {
-  if (job.json) {
-    Json json = run_json(job, prepared);
-    json["iterations"] = job.iterations;
-    json["run_ms"] = timing_json(timing);
-    json["verified"] = verified;
-    json["verified_against"] = verification.against;
-    json["data_dir"] = job.data_dir.empty() ? Json() : Json(job.data_dir.string());
-    json["version"] = version();
-    return text_of(json);
-  }
+  if (job.json) return run_json(job, prepared, timing, verified, verification.against);
   if (job.quiet && verified) return {};
   std::string text = headline(job) + "\n";
   text += fmt::format("{} of {:.3f} ms (median), kernel {}\n", counted(job.iterations, "call"),
@@ -146,33 +136,12 @@ Outcome run_rank(const World& world, const Job& job) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Invocation& invocation) {
-  CLI::App* run = app.add_subcommand("run", "run an operator on files or on random data, verified");
-  run->require_subcommand(1);
-  run->footer("Example:\n  tandem run allgather-gemm -n 2 --data-dir out");
-  for (const Operator* op : operators()) {
-    CLI::App* command = run->add_subcommand(std::string(op->name), std::string(op->summary));
-    command->footer(fmt::format(
-        "With --data-dir, reads pe_<rank>_a.bin and so on as `tandem gen` wrote them, writes\n"
-        "output_rank<rank>.bin, and compares with golden.bin where there is one. Sizes and types\n"
-        "that are left out come from the folder's manifest.json. Without --data-dir, compares\n"
-        "with the reference. A difference is exit code 1; an input file that is missing or of\n"
-        "the wrong size is 2; a file that cannot be written is 3.\n\n"
-        "Examples:\n"
-        "  tandem run {0} --data-dir out\n"
-        "  tandem run {0} -n 3 --m 1000 --k 777 --n 131 --iters 5",
-        op->name));
-    auto options = std::make_shared<JobOptions>();
-    add_job_options(*command, Verb::run, *op, *options);
-    command->callback([&invocation, op, options] {
-      invocation.action = [&invocation, op, options]() -> Outcome {
-        auto job = resolve(Verb::run, *op, *options);
-        if (!job.ok()) return failed(job.status());
-        return run_ranks(*job, invocation.arguments, run_bytes(*job),
-                         [&job](const World& world) { return run_rank(world, *job); });
-      };
-    });
-  }
+Outcome run(const Operator& op, const JobOptions& options,
+            const std::vector<std::string>& arguments) {
+  auto job = resolve(Verb::run, op, options);
+  if (!job.ok()) return failed(job.status());
+  return run_ranks(*job, arguments, run_bytes(*job),
+                   [&job](const World& world) { return run_rank(world, *job); });
 }
 
 }  // namespace tandem::tool

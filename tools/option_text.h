@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the options share. Each names the value that was given, what is possible, and so how
-// to correct it; CLI11 adds the option's name in front.
+// Checks of option values as text. Each returns an empty string for a good value; else one that
+// names the value, what is possible, and so how to correct it. command_line.cc puts the option's
+// name in front.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "tandem/status.h"
 
@@ -19,15 +18,17 @@ namespace tandem::tool {
 inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
 /// A decimal integer in least..most.
-[[nodiscard]] CLI::Validator integer_in(std::int64_t least, std::int64_t most);
+[[nodiscard]] std::string check_integer(const std::string& text, std::int64_t least,
+                                        std::int64_t most);
 /// An integer that a 64-bit seed can be.
-[[nodiscard]] CLI::Validator seed();
+[[nodiscard]] std::string check_seed(const std::string& text);
 /// One of a few words.
-[[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
+[[nodiscard]] std::string check_word(const std::string& text,
+                                     const std::vector<std::string>& words);
 /// "1Gbit/s,50us": what parse_link() takes.
-[[nodiscard]] CLI::Validator link_text();
+[[nodiscard]] std::string check_link(const std::string& text);
 /// "100,0,333,7".
-[[nodiscard]] CLI::Validator row_list();
+[[nodiscard]] std::string check_row_list(const std::string& text);
 [[nodiscard]] Result<std::vector<std::int64_t>> parse_row_list(const std::string& text);
 
 }  // namespace tandem::tool

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# `tandem launch`: what the ranks see, whose exit code is returned, signals, and that nothing is
+# left running. The ranks are shell scripts. Run by ctest as cli.launch.
+import os
+import signal
+import time
+import unittest
+
+from command import COMMAND, BAD_USAGE, FAILURE, CommandTest, processes_of
+
+OP = "allgather-gemm"
+
+
+class Launch(CommandTest):
+    def launch(self, ranks, script, *options, code=0):
+        return self.tandem("launch", "-n", ranks, *options, "--", "sh", "-c", script, code=code)
+
+    def wait_for_lines(self, path, count):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if path.exists() and len(path.read_text().splitlines()) >= count:
+                return
+            time.sleep(0.02)
+        self.fail(f"{path} never had {count} lines")
+
+    def test_ranks_and_arguments(self):
+        done = self.launch(3, 'echo "$TANDEM_RANK of $TANDEM_SIZE"; test -n "$TANDEM_FD"')
+        self.assertEqual(sorted(done.out.splitlines()), ["0 of 3", "1 of 3", "2 of 3"])
+        done = self.tandem("launch", "-n", 1, "--", "printf", "%s|", "-n", "--json", "a b", "--")
+        self.assertEqual(done.out, "-n|--json|a b|--|")
+
+    def test_the_first_failing_code_is_returned(self):
+        done = self.launch(4, 'case $TANDEM_RANK in 2) exit 7;; 1) sleep 0.7; exit 9;; esac',
+                           code=7)
+        self.assertIn("rank 2 exited with code 7", done.err)
+        self.assertLess(done.err.index("rank 2"), done.err.index("rank 1"))
+
+    def test_all_are_ended_when_one_fails(self):
+        started = time.monotonic()
+        done = self.launch(3, 'test $TANDEM_RANK = 1 && exit 5; exec sleep 60', code=5)
+        self.assertLess(time.monotonic() - started, 30)
+        self.assertIn("rank 1 exited with code 5", done.err)
+        self.launch(2, 'test $TANDEM_RANK = 1 && exit 5; trap "" TERM; while :; do sleep 0.05; done',
+                    code=5)
+
+    def test_a_killed_rank_is_reported(self):
+        done = self.launch(2, 'test $TANDEM_RANK = 1 && kill -9 $$; exit 0', code=137)
+        self.assertIn("rank 1", done.err)
+        self.assertIn("SIGKILL", done.err)
+
+    def test_signals_are_forwarded(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            log = self.folder / f"log{int(number)}"
+            name = number.name[3:]
+            started = self.start(
+                "launch", "-n", 2, "--", "sh", "-c",
+                f'trap "echo got >>{log}.got; exit 4" {name}; echo up >>{log};'
+                "while :; do sleep 0.05; done")
+            self.wait_for_lines(log, 2)
+            os.kill(started.pid, number)  # to the launcher alone
+            done = started.finish()
+            self.assertEqual(done.code, 4, done)
+            self.assertEqual((self.folder / f"log{int(number)}.got").read_text(), "got\ngot\n")
+            self.assert_nothing_left(done)
+
+    def test_ranks_do_not_outlive_the_launcher(self):
+        log = self.folder / "log"
+        started = self.start("launch", "-n", 2, "--", "sh", "-c",
+                             f"echo $$ >>{log}; while :; do sleep 0.05; done")
+        self.wait_for_lines(log, 2)
+        os.kill(started.pid, signal.SIGKILL)
+        started.finish()
+        ranks = {int(pid) for pid in log.read_text().split()}
+        deadline = time.monotonic() + 30
+        while ranks & {pid for pid, _ in processes_of(started.pid)}:
+            self.assertLess(time.monotonic(), deadline, "ranks outlived the launcher")
+            time.sleep(0.02)
+
+    def test_programs_that_cannot_start(self):
+        self.refuse("launch", "-n", 2, names=["no program", "--"])
+        self.refuse("launch", "-n", 2, "true", names=["true", "--"])
+        self.refuse("launch", "-n", 2, "--", "/no/such/program", names=["/no/such/program"])
+        self.refuse("launch", "-n", 65, "--", "true", names=["65", "1..64"])
+        self.refuse("launch", "--bind", "socket", "--", "true", names=["socket", "numa"])
+        (self.folder / "text").write_text("no program")
+        self.refuse("launch", "--", "./text", code=FAILURE, names=["./text"])
+
+    def test_binding(self):
+        allowed = os.sched_getaffinity(0)
+        for bind in ("none", "core", "numa"):
+            done = self.launch(2, "grep Cpus_allowed_list /proc/self/status", "--bind", bind)
+            self.assertEqual(len(done.out.splitlines()), 2)
+            for line in done.out.splitlines():
+                for part in line.split(":")[1].strip().split(","):
+                    first, _, last = part.partition("-")
+                    self.assertLessEqual(set(range(int(first), int(last or first) + 1)), allowed)
+
+    def test_the_command_as_a_rank(self):
+        shape = ("--m", 20, "--k", 30, "--n", 10)
+        done = self.tandem("launch", "-n", 3, "--", COMMAND, "run", OP, *shape, "--json")
+        result = done.json()  # one object: only rank 0 prints
+        self.assertEqual((result["ranks"], result["verified"]), (3, True))
+        done = self.tandem("launch", "-n", 3, "--", COMMAND, "run", OP, *shape, "-n", 3)
+        self.assertEqual(done.out.count("Verification PASSED"), 1)
+        done = self.tandem("launch", "-n", 2, "--", COMMAND, "run", OP, *shape, "-n", 3,
+                           code=BAD_USAGE)
+        self.assertIn("3", done.err)
+        self.assertIn("rank 1: ", done.err)
+        self.tandem("launch", "-n", 2, "--", COMMAND, "run", OP, *shape, "--ranks-as", "thread",
+                    code=BAD_USAGE)
+
+
+if __name__ == "__main__":
+    unittest.main()

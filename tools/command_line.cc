@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Declares the commands and their options with CLI11, and turns its exceptions into outcomes.
+// Start reading at parse_command_line().
+#include "command_line.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "option_text.h"
+#include "tandem/system.h"
+#include "tandem/world.h"
+
+namespace tandem::tool {
+namespace {
+
+constexpr int kMostIterations = 1'000'000;
+constexpr std::int64_t kDayMs = 86'400'000;
+
+// The validators have no description of their own: the help text of each option says what it takes.
+CLI::Validator integer_in(std::int64_t least, std::int64_t most) {
+  return {[=](std::string& text) { return check_integer(text, least, most); }, ""};
+}
+CLI::Validator one_of(std::vector<std::string> words) {
+  return {[words = std::move(words)](std::string& text) { return check_word(text, words); }, ""};
+}
+CLI::Validator seed() {
+  return {[](std::string& text) { return check_seed(text); }, ""};
+}
+CLI::Validator link_text() {
+  return {[](std::string& text) { return check_link(text); }, ""};
+}
+CLI::Validator row_list() {
+  return {[](std::string& text) { return check_row_list(text); }, ""};
+}
+
+std::vector<std::string> names(const std::vector<DType>& types) {
+  std::vector<std::string> words;
+  for (DType type : types) words.emplace_back(name(type));
+  return words;
+}
+
+std::string choice(const std::string& what, const std::vector<std::string>& words,
+                   const std::string& standard) {
+  return fmt::format("{}: {} (default {})", what, fmt::join(words, ", "), standard);
+}
+
+void add_problem_options(CLI::App& app, const Operator& op, JobOptions& o) {
+  const auto a_types = names(op.a_types), c_types = names(op.c_types);
+  app.add_option("-n,--ranks", o.ranks,
+                 fmt::format("number of ranks, 1..{} (default 2)", kMaxRanks))
+      ->check(integer_in(1, kMaxRanks));
+  app.add_option("--m", o.m, "rows of gathered A, over all ranks (default 2048)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--k", o.k, "columns of A, rows of B (default 2048)")
+      ->check(integer_in(1, kMaxSize));
+  app.add_option("--n", o.n, "columns of B and C (default 1024)")->check(integer_in(1, kMaxSize));
+  app.add_option("--rows", o.rows,
+                 "rows of every rank, as in 100,0,333,7 (default: --m split evenly)")
+      ->check(row_list());
+  app.add_option("--a-type", o.a_type, choice("type of A and B", a_types, a_types.front()))
+      ->check(one_of(a_types));
+  app.add_option("--c-type", o.c_type, choice("type of C", c_types, c_types.front()))
+      ->check(one_of(c_types));
+  app.add_option("--b-layout", o.b_layout, "B as K x N (kn) or as N x K (nk, default)")
+      ->check(one_of({"kn", "nk"}));
+  app.add_option("--seed", o.seed, "seed of the random inputs (default 1)")->check(seed());
+}
+
+void add_engine_options(CLI::App& app, JobOptions& o) {
+  app.add_option("--tile-m", o.tile_m, "rows of a tile of A (default 0: automatic)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--tile-k", o.tile_k, "columns of a tile of A (default 0: automatic)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--compute-threads", o.compute_threads,
+                 "threads that multiply, per rank (default: cores / ranks)")
+      ->check(integer_in(1, kMostThreads));
+  app.add_option("--comm-threads", o.comm_threads, "communication lanes per rank (default 1)")
+      ->check(integer_in(1, kMaxLanes));
+  app.add_option("--transfer", o.transfer,
+                 "pull (default): readers fetch chunks; push: owners send them")
+      ->check(one_of({"pull", "push"}));
+  app.add_option("--transport", o.transport,
+                 "shm (default): shared memory; sim: a simulated link, see --link")
+      ->check(one_of({"shm", "sim"}));
+  app.add_option("--link", o.link,
+                 "simulated link (default 1Gbit/s,50us); also jitter=TIME, seed=NUMBER")
+      ->check(link_text());
+  std::vector<std::string> kernels{"auto"};
+  for (std::string& target : kernel_targets()) kernels.push_back(std::move(target));
+  app.add_option("--kernel", o.kernel, choice("kernel target", kernels, "auto"))
+      ->check(one_of(kernels));
+  app.add_option("--ranks-as", o.ranks_as, "process (default) or thread: what a rank is")
+      ->check(one_of({"process", "thread"}));
+  app.add_option("--timeout", o.timeout_ms,
+                 "longest wait for a rank, in ms (default TANDEM_TIMEOUT_MS, or 30000)")
+      ->check(integer_in(1, kDayMs));
+}
+
+void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o) {
+  add_problem_options(app, op, o);
+  if (verb == Verb::gen) {
+    o.data_dir = "out";
+    app.add_option("--data-dir", o.data_dir, "folder for the files (default out)");
+    app.add_flag("--reuse", o.reuse,
+                 "keep the files that are there if they were made with the same options, by "
+                 "their checksums");
+  } else {
+    add_engine_options(app, o);
+  }
+  if (verb == Verb::run) {
+    o.iterations = 1;
+    app.add_option("--data-dir", o.data_dir,
+                   "folder with the files of `tandem gen`; outputs go there too (default: inputs "
+                   "are made in memory)");
+    app.add_option("--iters", o.iterations, "number of calls (default 1)")
+        ->check(integer_in(1, kMostIterations));
+  }
+  if (verb == Verb::bench) {
+    o.iterations = 10;
+    o.warmup = 5;
+    app.add_option("--iters", o.iterations, "timed runs of each mode (default 10)")
+        ->check(integer_in(1, kMostIterations));
+    app.add_option("--warmup", o.warmup, "untimed runs of each mode before (default 5)")
+        ->check(integer_in(0, kMostIterations));
+  }
+  app.add_flag("--json", o.json, "print one JSON object, on failure {\"error\": {...}}");
+  app.add_flag("--quiet", o.quiet, "no progress bar, and no text where all went well");
+}
+
+/// What a verb is called with its operator: the operators share all but a name.
+struct VerbText {
+  Verb verb;
+  const char* name;
+  const char* summary;
+  const char* example;  ///< of the verb; {0} is the operator
+  const char* footer;   ///< of the verb with an operator
+};
+
+constexpr VerbText kVerbs[] = {
+    {Verb::gen, "gen", "write random inputs and the golden result",
+     "tandem gen {0} -n 2 --m 2048 --k 2048 --n 1024",
+     "Writes for every rank pe_<rank>_a.bin (its rows of A) and pe_<rank>_b.bin (B), and\n"
+     "golden.bin (C by the reference), raw and row by row; manifest.json says how they were\n"
+     "made. A file that cannot be written is exit code 3.\n\n"
+     "Examples:\n"
+     "  tandem gen {0} -n 2 --m 2048 --k 2048 --n 1024 --data-dir out\n"
+     "  tandem gen {0} --rows 100,0,333,7 --a-type bf16 --reuse"},
+    {Verb::run, "run", "run an operator on files or on random data, verified",
+     "tandem run {0} -n 2 --data-dir out",
+     "With --data-dir, reads pe_<rank>_a.bin and so on as `tandem gen` wrote them, writes\n"
+     "output_rank<rank>.bin, and compares with golden.bin where there is one. Sizes and types\n"
+     "that are left out come from the folder's manifest.json. Without --data-dir, compares\n"
+     "with the reference. A difference is exit code 1; an input file that is missing or of\n"
+     "the wrong size is 2; a file that cannot be written is 3.\n\n"
+     "Examples:\n"
+     "  tandem run {0} --data-dir out\n"
+     "  tandem run {0} -n 3 --m 1000 --k 777 --n 131 --iters 5"},
+    {Verb::bench, "bench", "measure an operator: overlap, speedup, throughput",
+     "tandem bench {0} -n 2 --m 2048 --k 2048 --n 1024",
+     "Measures compute only, communication only, one after the other, and pipelined, in one\n"
+     "run; checks the last result bit for bit (exit code 1 when it is wrong).\n\n"
+     "Examples:\n"
+     "  tandem bench {0} -n 2 --m 2048 --k 2048 --n 1024 --json\n"
+     "  tandem bench {0} --rows 100,0,333,7 --transport sim --link 1Gbit/s,50us"},
+};
+
+/// The command line while it is parsed. Options live in shared pointers that the actions keep.
+struct Parser {
+  const std::vector<std::string>& arguments;
+  std::vector<std::string> program;  ///< after "--"
+  std::function<Outcome()> action;
+};
+
+void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
+  CLI::App* verb = app.add_subcommand(text.name, text.summary);
+  verb->require_subcommand(1);
+  verb->footer("Example:\n  " + fmt::format(fmt::runtime(text.example), operators()[0]->name));
+  for (const Operator* op : operators()) {
+    CLI::App* command = verb->add_subcommand(std::string(op->name), std::string(op->summary));
+    command->footer(fmt::format(fmt::runtime(text.footer), op->name));
+    auto options = std::make_shared<JobOptions>();
+    add_job_options(*command, text.verb, *op, *options);
+    command->callback([&parser, verb = text.verb, op, options] {
+      parser.action = [verb, op, options, arguments = parser.arguments] {
+        if (verb == Verb::gen) return gen(*op, *options);
+        return verb == Verb::run ? run(*op, *options, arguments) : bench(*op, *options, arguments);
+      };
+    });
+  }
+}
+
+void add_info(CLI::App& app, Parser& parser) {
+  CLI::App* command = app.add_subcommand("info", "show this machine, and which kernels it runs");
+  command->footer("Example:\n  tandem info --json");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "print one JSON object");
+  command->callback([&parser, json] { parser.action = [json] { return info(*json); }; });
+}
+
+void add_check(CLI::App& app, Parser& parser) {
+  CLI::App* command = app.add_subcommand("check", "compare two result files bit for bit");
+  command->footer(
+      "Any NaN equals any NaN. Exit code 1 when they differ, 2 when a file is missing or the\n"
+      "sizes do not fit.\n\n"
+      "Example:\n  tandem check out/output_rank0.bin out/golden.bin --type f32 --cols 1024");
+  auto o = std::make_shared<CheckOptions>();
+  command->add_option("output", o->output, "the file in question")->required();
+  command->add_option("golden", o->golden, "what it must be")->required();
+  command->add_option("--type", o->type, "type of the elements: f32, f16, bf16, s32, s8")
+      ->check(one_of({"f32", "f16", "bf16", "s32", "s8"}))
+      ->required();
+  command->add_option("--cols", o->cols, "columns of a row, to name places as (row, column)")
+      ->check(integer_in(1, kMaxSize));
+  command->add_flag("--json", o->json, "print one JSON object, on failure {\"error\": {...}}");
+  command->add_flag("--quiet", o->quiet, "print nothing when they are equal");
+  command->callback([&parser, o] { parser.action = [o] { return check(*o); }; });
+}
+
+void add_launch(CLI::App& app, Parser& parser) {
+  CLI::App* command =
+      app.add_subcommand("launch", "start the ranks of any program that uses Tandem");
+  command->footer(
+      "What follows -- is the program and its arguments. Every rank finds TANDEM_RANK,\n"
+      "TANDEM_SIZE and TANDEM_FD in its environment. Signals are passed on. When a rank fails\n"
+      "the others are ended, and its exit code is returned (128 + signal when a signal ended "
+      "it).\n\n"
+      "Example:\n  tandem launch -n 4 --bind core -- ./my_program --its-own option");
+  auto options = std::make_shared<LaunchOptions>();
+  command
+      ->add_option("-n,--ranks", options->ranks,
+                   fmt::format("number of ranks, 1..{} (default 2)", kMaxRanks))
+      ->check(integer_in(1, kMaxRanks));
+  command
+      ->add_option("--bind", options->bind,
+                   "none (default); core: share the cores out; numa: rank r on node r")
+      ->check(one_of({"none", "core", "numa"}));
+  command->callback([&parser, options] {
+    options->program = parser.program;
+    parser.action = [options] { return launch_program(*options); };
+  });
+}
+
+std::unique_ptr<CLI::App> make_app(Parser& parser) {
+  auto app = std::make_unique<CLI::App>(
+      "Streaming AllGather + GEMM on CPU ranks: the multiply starts on each piece of A the moment "
+      "it has arrived.",
+      "tandem");
+  app->set_version_flag("--version", "tandem " + version(), "print the version");
+  app->set_help_flag("-h,--help", "print this text");
+  app->require_subcommand(1);
+  app->get_formatter()->column_width(34);
+  app->footer(
+      "Exit codes: 0 ok, 1 verification failed, 2 bad usage (also: an input file that is missing\n"
+      "or of the wrong size), 3 runtime failure (timeout, lost peer, no memory, cannot write).\n"
+      "A command that a signal ended returns 128 + signal; launch returns its program's code.\n\n"
+      "Examples:\n"
+      "  tandem info\n"
+      "  tandem bench allgather-gemm -n 2 --m 2048 --k 2048 --n 1024\n"
+      "  tandem COMMAND --help");
+  add_info(*app, parser);
+  for (const VerbText& verb : kVerbs) add_verb(*app, parser, verb);
+  add_check(*app, parser);
+  add_launch(*app, parser);
+  return app;
+}
+
+/// "'foo' is no command; commands: info, …" when `given` names no child of `parent`, else empty.
+std::string unknown(const CLI::App& parent, const std::string& given, std::string_view kind) {
+  std::vector<std::string> names;
+  for (const CLI::App* child : parent.get_subcommands(nullptr)) names.push_back(child->get_name());
+  if (names.empty() || std::find(names.begin(), names.end(), given) != names.end()) return {};
+  const bool missing = given.empty() || given[0] == '-';
+  return fmt::format(
+      "{}; {}s: {}",
+      missing ? fmt::format("no {} is given", kind) : fmt::format("'{}' is no {}", given, kind),
+      kind, fmt::join(names, ", "));
+}
+
+/// CLI11's words where they say enough, ours where they do not, and where to read on.
+Status usage_error(const CLI::App& app, const std::vector<std::string>& arguments,
+                   const CLI::ParseError& error) {
+  const auto argument = [&](std::size_t i) { return i < arguments.size() ? arguments[i] : ""; };
+  std::string command = "tandem";
+  std::string text = unknown(app, argument(0), "command");
+  if (text.empty()) {
+    command += " " + argument(0);
+    const CLI::App& chosen = *app.get_subcommand(argument(0));
+    text = unknown(chosen, argument(1), "operator");
+    if (text.empty() && !chosen.get_subcommands(nullptr).empty()) command += " " + argument(1);
+  }
+  if (text.empty()) {
+    text = error.what();
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+      text += "; give the option once, with one value";
+    } else if (argument(0) == "launch" &&
+               dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+      text += "; write -- before the program to start";
+    }
+  }
+  return {StatusCode::kInvalidArgument, fmt::format("{}\nsee `{} --help`", text, command)};
+}
+
+}  // namespace
+
+Invocation parse_command_line(const std::vector<std::string>& arguments) {
+  // What follows "--" belongs to the program that launch starts, options and all.
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<std::string> options(arguments.begin(), dashes);
+  Parser parser{arguments, {}, {}};
+  if (dashes != arguments.end()) parser.program.assign(dashes + 1, arguments.end());
+
+  Invocation result;
+  result.json = std::find(options.begin(), options.end(), "--json") != options.end();
+  const auto app = make_app(parser);
+  try {
+    if (!parser.program.empty() && (options.empty() || options[0] != "launch")) {
+      throw CLI::ExtrasError({"--"});
+    }
+    app->parse(std::vector<std::string>(options.rbegin(), options.rend()));  // from the end
+    result.action = std::move(parser.action);
+  } catch (const CLI::CallForHelp&) {
+    result.outcome.output = app->help();
+  } catch (const CLI::Success& text) {
+    result.outcome.output = fmt::format("{}\n", text.what());
+  } catch (const CLI::ParseError& error) {
+    result.outcome = failed(usage_error(*app, options, error));
+  }
+  return result;
+}
+
+}  // namespace tandem::tool

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wording of the checks of option values.
+#include "option_text.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "tandem/transport.h"
+#include "tandem/world.h"
+
+namespace tandem::tool {
+namespace {
+
+template <class Integer>
+bool parse_whole(std::string_view text, Integer& value) {
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  return error == std::errc() && end == last;
+}
+
+}  // namespace
+
+std::string check_integer(const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  if (parse_whole(text, value) && value >= least && value <= most) return {};
+  return fmt::format("'{}' is not an integer in {}..{}", text, least, most);
+}
+
+std::string check_seed(const std::string& text) {
+  std::uint64_t value = 0;
+  return parse_whole(text, value) ? std::string()
+                                  : fmt::format("'{}' is not an integer in 0..2^64-1", text);
+}
+
+std::string check_word(const std::string& text, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), text) != words.end()) return {};
+  return fmt::format("'{}' is not one of: {}", text, fmt::join(words, ", "));
+}
+
+std::string check_link(const std::string& text) { return parse_link(text).status().message(); }
+
+std::string check_row_list(const std::string& text) {
+  return parse_row_list(text).status().message();
+}
+
+Result<std::vector<std::int64_t>> parse_row_list(const std::string& text) {
+  std::vector<std::int64_t> rows;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    std::int64_t value = 0;
+    if (!parse_whole(part, value) || value < 0 || value > kMaxSize) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("'{}' in '{}' is not a number of rows in 0..{}; write one number "
+                                "for each rank, as in 100,0,333,7",
+                                part, text, kMaxSize));
+    }
+    rows.push_back(value);
+    begin = end + 1;
+  }
+  if (rows.size() > static_cast<std::size_t>(kMaxRanks)) {
+    return Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("{} shards are given; at most {} ranks are possible", rows.size(), kMaxRanks));
+  }
+  return rows;
+}
+
+}  // namespace tandem::tool

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON for the commands. Keys are part of the interface: add, do not rename.
+#include "report_json.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace tandem::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json problem_json(const Job& job) {
+  return {{"op", job.op->name},
+          {"ranks", job.ranks},
+          {"m", job.m},
+          {"k", job.k},
+          {"n", job.n},
+          {"rows", job.rows},
+          {"a_type", name(job.a_type)},
+          {"c_type", name(job.c_type)},
+          {"b_layout", name(job.b_layout)},
+          {"seed", job.seed}};
+}
+
+Json job_json(const Job& job, const Prepared& prepared) {
+  Json json = problem_json(job);
+  const bool sim = job.transport.kind == TransportKind::sim;
+  json["ranks_as"] = job.thread_ranks ? "thread" : "process";
+  json["transport"] = name(job.transport.kind);
+  json["link"] = sim ? Json(to_string(job.transport.link)) : Json();
+  json["transfer"] = name(job.transfer);
+  json["kernel"] = prepared.kernel;
+  json["compute_threads"] = job.compute_threads;
+  json["comm_threads"] = job.comm_threads;
+  json["chunks_per_source"] = prepared.chunks_per_source;
+  json["tile_m"] = prepared.tile_m;
+  json["tile_k"] = prepared.tile_k;
+  return json;
+}
+
+Json timing_json(const Timing& timing) {
+  return {{"median", timing.median}, {"min", timing.min}, {"max", timing.max}};
+}
+
+}  // namespace
+
+std::string info_json(const SystemInfo& s) {
+  Json kernels = Json::array();
+  for (const KernelInfo& k : s.kernels) {
+    kernels.push_back({{"type", name(k.type)},
+                       {"target", k.target},
+                       {"mr", k.mr},
+                       {"nr", k.nr},
+                       {"runnable", k.runnable},
+                       {"chosen", k.chosen},
+                       {"reason", k.reason}});
+  }
+  return text_of({{"version", s.version},
+                  {"cpu", s.cpu},
+                  {"cores", s.cores},
+                  {"hardware_threads", s.hardware_threads},
+                  {"affinity", s.affinity},
+                  {"numa_nodes", s.numa_nodes},
+                  {"l1d_bytes", s.l1d_bytes},
+                  {"l2_bytes", s.l2_bytes},
+                  {"l3_bytes", s.l3_bytes},
+                  {"memory_total", s.memory_total},
+                  {"memory_available", s.memory_available},
+                  {"memory_limit", s.memory_limit},
+                  {"instruction_sets", s.instruction_sets},
+                  {"kernels", std::move(kernels)}});
+}
+
+std::string gen_json(const Job& job, const std::vector<DataFile>& files, bool reused) {
+  Json json = problem_json(job);
+  json["data_dir"] = job.data_dir.string();
+  json["files"] = Json::array();
+  for (const DataFile& file : files) {
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+  }
+  json["reused"] = reused;
+  json["version"] = version();
+  return text_of(json);
+}
+
+std::string run_json(const Job& job, const Prepared& prepared, const Timing& timing, bool verified,
+                     const std::string& against) {
+  Json json = job_json(job, prepared);
+  json["iterations"] = job.iterations;
+  json["run_ms"] = timing_json(timing);
+  json["verified"] = verified;
+  json["verified_against"] = against;
+  json["data_dir"] = job.data_dir.empty() ? Json() : Json(job.data_dir.string());
+  json["version"] = version();
+  return text_of(json);
+}
+
+std::string bench_json(const Job& job, const Measurement& m, double peak_rss_mib) {
+  Json json = job_json(job, {.kernel = m.kernel,
+                             .chunks_per_source = m.chunks_per_source,
+                             .tile_m = m.tile_m,
+                             .tile_k = m.tile_k});
+  json["iterations"] = job.iterations;
+  json["warmup"] = job.warmup;
+  json["compute_only_ms"] = timing_json(m.compute_only_ms);
+  json["comm_only_ms"] = timing_json(m.comm_only_ms);
+  json["sequential_ms"] = timing_json(m.sequential_ms);
+  json["pipelined_ms"] = timing_json(m.pipelined_ms);
+  json["speedup"] = m.speedup;
+  json["overlap_efficiency"] = m.overlap_efficiency;
+  json["pipelined_over_max"] = m.pipelined_over_max;
+  json["exposed_comm_ms"] = m.exposed_comm_ms;
+  json["gflops_per_rank"] = m.gflops_per_rank;
+  json["verified"] = m.verified;
+  json["verified_rows"] = m.verified_rows;
+  if (!m.verified) json["mismatch"] = m.mismatch;
+  json["window_bytes"] = m.window_bytes;
+  json["peak_rss_mib"] = peak_rss_mib;
+  json["version"] = version();
+  return text_of(json);
+}
+
+std::string check_json(const CheckOptions& o, const Comparison& c) {
+  Json json = {{"output", o.output}, {"golden", o.golden},     {"type", o.type},
+               {"equal", c.equal()}, {"elements", c.elements}, {"different", c.different}};
+  if (!c.equal()) {
+    json["first_row"] = c.first_row;
+    json["first_col"] = c.first_col;
+    json["first_got"] = c.first_got;
+    json["first_expected"] = c.first_expected;
+    json["max_abs_difference"] = c.max_abs_difference;
+  }
+  return text_of(json);
+}
+
+std::string error_json(const Outcome& outcome) {
+  return text_of(
+      {{"error",
+        {{"code", outcome.kind}, {"message", outcome.message}, {"exit_code", outcome.exit_code}}}});
+}
+
+}  // namespace tandem::tool
