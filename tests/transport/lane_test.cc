@@ -50,7 +50,8 @@ class LaneTest : public ::testing::TestWithParam<std::tuple<Named, Ranks, int>> 
 
 constexpr std::size_t kRowBytes = 192, kToPitch = 256, kFromPitch = 320;
 constexpr std::int64_t kRows = 5;
-constexpr std::size_t kPlace = kToPitch * kRows;
+constexpr std::size_t kExtraBytes = 20;  // behind the rectangle
+constexpr std::size_t kPlace = kToPitch * kRows + 64;
 
 std::byte value(int source, int parcel, std::int64_t row) {
   return static_cast<std::byte>(1 + source * 37 + parcel * 11 + row);
@@ -68,17 +69,20 @@ void exchange_rectangles(symm::World& world, const TransportSpec& spec, int parc
   ASSERT_TRUE(made.ok()) << made.status().message();
   symm::Window& window = **made;
 
-  std::vector<std::thread> senders;
+  std::vector<std::jthread> senders;  // joined also when an assertion leaves the function
   for (int lane = 0; lane < lanes; ++lane) {
     senders.emplace_back([&, lane] {
       const auto sender = make_lane(spec, window, lane);
       std::vector<std::byte> memory(kFromPitch * kRows * static_cast<std::size_t>(parcels));
+      std::vector<std::byte> extra(kExtraBytes * static_cast<std::size_t>(parcels));
       for (int p = 0; p < parcels; ++p) {
         std::byte* from = memory.data() + kFromPitch * kRows * static_cast<std::size_t>(p);
         for (std::int64_t i = 0; i < kRows; ++i) {
           std::memset(from + static_cast<std::size_t>(i) * kFromPitch,
                       static_cast<int>(value(me + lane, p, i)), kRowBytes);
         }
+        std::byte* extra_from = extra.data() + kExtraBytes * static_cast<std::size_t>(p);
+        std::memset(extra_from, static_cast<int>(value(me + lane, p, kRows)), kExtraBytes);
         for (int step = 1; step < size; ++step) {
           const Status sent = sender->send({.peer = (me + step) % size,
                                             .counter = counter(me, lane),
@@ -88,7 +92,10 @@ void exchange_rectangles(symm::World& world, const TransportSpec& spec, int parc
                                             .to = place(me, lane, p),
                                             .to_pitch = kToPitch,
                                             .row_bytes = kRowBytes,
-                                            .rows = kRows});
+                                            .rows = kRows,
+                                            .extra_from = extra_from,
+                                            .extra_to = place(me, lane, p) + kToPitch * kRows,
+                                            .extra_bytes = kExtraBytes});
           EXPECT_TRUE(sent.ok()) << sent.message();
         }
       }
@@ -111,10 +118,13 @@ void exchange_rectangles(symm::World& world, const TransportSpec& spec, int parc
                 << "source " << source << " parcel " << p << " row " << i << " byte " << b;
           }
         }
+        for (std::size_t b = 0; b < kExtraBytes; ++b) {
+          ASSERT_EQ(at[kToPitch * kRows + b], value(source + lane, p, kRows)) << "extra byte " << b;
+        }
       }
     }
   }
-  for (std::thread& sender : senders) sender.join();
+  for (std::jthread& sender : senders) sender.join();
   EXPECT_TRUE(world.barrier().ok());
   for (int source = 0; source < size; ++source) {
     for (int lane = 0; lane < lanes; ++lane) {
