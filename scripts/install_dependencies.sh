@@ -9,7 +9,8 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config
           libhwy-dev libhwloc-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format python3)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format python3
+               g++-aarch64-linux-gnu qemu-user-static)
 
 usage() {
   cat <<'TEXT'
