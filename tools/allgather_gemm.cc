@@ -31,6 +31,7 @@ std::vector<Input> inputs(const Job& job, int rank) {
            .rows = job.rows[static_cast<std::size_t>(rank)],
            .cols = job.k,
            .seed = job.seed,
+           .sharded = true,
            .row0 = job.row0(rank),
            .fill = fill_random},
           {.name = "b",
@@ -38,7 +39,6 @@ std::vector<Input> inputs(const Job& job, int rank) {
            .rows = kn ? job.k : job.n,
            .cols = kn ? job.n : job.k,
            .seed = job.seed + 1,
-           .row0 = 0,
            .fill = fill_random}};
 }
 
@@ -74,9 +74,8 @@ Result<std::unique_ptr<Runner>> prepare(const World& world, const Job& job,
       std::move(op).value(), job, inputs[0], weights->kernel()));
 }
 
-Status reference(const Job& job, ConstMatrix a, const std::vector<Matrix>& others, Matrix c,
-                 int threads) {
-  return reference_gemm(a, others[0], job.b_layout, c, threads);
+Status reference(const Job& job, const std::vector<Matrix>& inputs, Matrix c, int threads) {
+  return reference_gemm(inputs[0], inputs[1], job.b_layout, c, threads);
 }
 
 Result<Measurement> measure_job(const World& world, const Job& job,

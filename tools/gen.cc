@@ -51,19 +51,23 @@ Status write_file(const Path& path, const Matrix& m, Manifest& manifest) {
   return {};
 }
 
-/// Rows [0, a.rows) of C by the reference, appended to the golden file.
-Status write_golden_rows(const Job& job, const MatrixMemory& a, const std::vector<Matrix>& others,
-                         MatrixWriter& golden, const std::function<void(std::int64_t)>& done) {
+/// The rank's rows of C by the reference, appended to the golden file. `shard` are all its inputs.
+Status write_golden_rows(const Job& job, int rank, const std::vector<Input>& inputs,
+                         const std::vector<Matrix>& shard, MatrixWriter& golden, Progress& bar) {
   const std::int64_t block = std::int64_t{256} * cores();
-  const std::int64_t m = a.view().rows;
+  const std::int64_t m = job.rows[static_cast<std::size_t>(rank)];
   auto c = MatrixMemory::create(job.c_type, std::min(block, m), job.n);
   if (!c.ok()) return c.status();
   for (std::int64_t row0 = 0; row0 < m; row0 += block) {
     const std::int64_t rows = std::min(block, m - row0);
-    Status s = job.op->reference(job, a.rows(row0, rows), others, c->rows(0, rows), cores());
+    std::vector<Matrix> part = shard;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (inputs[i].sharded) part[i] = rows_of(part[i], row0, rows);
+    }
+    Status s = job.op->reference(job, part, c->rows(0, rows), cores());
     if (!s.ok()) return s;
     if (s = golden.write(c->rows(0, rows)); !s.ok()) return s;
-    done(row0 + rows);
+    bar.update(static_cast<double>(job.row0(rank) + row0 + rows) / static_cast<double>(job.m));
   }
   return {};
 }
@@ -100,31 +104,25 @@ Status generate(const Job& job, Manifest& manifest, Progress& bar) {
   std::error_code error;
   std::filesystem::remove(manifest.path, error);
 
-  std::vector<MatrixMemory> memory;
-  std::vector<Matrix> others;
-  std::vector<Input> inputs = job.op->inputs(job, 0);
-  for (auto input = inputs.begin() + 1; input != inputs.end(); ++input) {
-    auto made = MatrixMemory::create(input->type, input->rows, input->cols);
-    if (!made.ok()) return made.status();
-    fill(*input, *made);
-    others.push_back(made->view());
-    memory.push_back(std::move(made).value());
-  }
+  std::vector<MatrixMemory> memory(job.op->inputs(job, 0).size());
   auto golden = MatrixWriter::create(golden_path(job));
   if (!golden.ok()) return golden.status();
   for (int rank = 0; rank < job.ranks; ++rank) {
-    inputs = job.op->inputs(job, rank);
-    auto a = MatrixMemory::create(inputs[0].type, inputs[0].rows, inputs[0].cols);
-    if (!a.ok()) return a.status();
-    fill(inputs[0], *a);
-    Status s = write_file(input_path(job, rank, inputs[0].name), a->view(), manifest);
-    for (std::size_t i = 1; s.ok() && i < inputs.size(); ++i) {
-      s = write_file(input_path(job, rank, inputs[i].name), others[i - 1], manifest);
+    const std::vector<Input> inputs = job.op->inputs(job, rank);
+    std::vector<Matrix> views;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (rank == 0 || inputs[i].sharded) {
+        memory[i] = {};  // the former shard goes before the next comes
+        auto made = MatrixMemory::create(inputs[i].type, inputs[i].rows, inputs[i].cols);
+        if (!made.ok()) return made.status();
+        memory[i] = std::move(made).value();
+        fill(inputs[i], memory[i]);
+      }
+      views.push_back(memory[i].view());
+      Status s = write_file(input_path(job, rank, inputs[i].name), views[i], manifest);
+      if (!s.ok()) return s;
     }
-    if (!s.ok()) return s;
-    s = write_golden_rows(job, *a, others, *golden, [&](std::int64_t rows) {
-      bar.update(static_cast<double>(job.row0(rank) + rows) / static_cast<double>(job.m));
-    });
+    Status s = write_golden_rows(job, rank, inputs, views, *golden, bar);
     if (!s.ok()) return s;
   }
   if (Status s = golden->commit(); !s.ok()) return s;

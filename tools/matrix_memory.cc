@@ -34,8 +34,4 @@ Result<MatrixMemory> MatrixMemory::create(DType type, std::int64_t rows, std::in
   return made;
 }
 
-Matrix MatrixMemory::rows(std::int64_t row0, std::int64_t rows) const {
-  return {view_.row(row0), view_.type, rows, view_.cols, view_.stride};
-}
-
 }  // namespace tandem::tool

@@ -13,14 +13,20 @@
 
 namespace tandem::tool {
 
+/// Rows [row0, row0 + rows) of a matrix.
+[[nodiscard]] inline Matrix rows_of(const Matrix& m, std::int64_t row0, std::int64_t rows) {
+  return {m.row(row0), m.type, rows, m.cols, m.stride};
+}
+
 class MatrixMemory {
  public:
   /// Contents are undefined. Errors: kOutOfMemory.
   static Result<MatrixMemory> create(DType type, std::int64_t rows, std::int64_t cols);
 
   [[nodiscard]] const Matrix& view() const { return view_; }
-  /// Rows [row0, row0 + rows).
-  [[nodiscard]] Matrix rows(std::int64_t row0, std::int64_t rows) const;
+  [[nodiscard]] Matrix rows(std::int64_t row0, std::int64_t rows) const {
+    return rows_of(view_, row0, rows);
+  }
 
  private:
   struct Free {

@@ -25,7 +25,9 @@ struct Input {
   DType type = DType::f16;
   std::int64_t rows = 0, cols = 0;
   std::uint64_t seed = 0;
-  std::int64_t row0 = 0;  ///< number of its first row, where the matrix is part of a larger one
+  /// Belongs to the rank's rows of A, as A itself does; otherwise the same on every rank.
+  bool sharded = false;
+  std::int64_t row0 = 0;  ///< of a sharded input: the global number of its first row
   void (*fill)(Matrix m, std::uint64_t seed, std::int64_t row0) = nullptr;
 };
 
@@ -50,14 +52,14 @@ struct Operator {
   std::string_view summary;
   std::vector<DType> a_types, c_types;  ///< the first is the default
 
-  /// The inputs of a rank. The first is its rows of A; the others are the same on every rank.
+  /// The inputs of a rank, in an order that the two below keep to. A sharded one has as many rows
+  /// as the rank's shard.
   std::vector<Input> (*inputs)(const Job& job, int rank);
-  /// Collective. Binds this rank's inputs, in the order of inputs().
+  /// Collective. Binds this rank's inputs.
   Result<std::unique_ptr<Runner>> (*prepare)(const World& world, const Job& job,
                                              const std::vector<Matrix>& inputs);
-  /// C for some rows of gathered A; `others` are the inputs after the first.
-  Status (*reference)(const Job& job, ConstMatrix a, const std::vector<Matrix>& others, Matrix c,
-                      int threads);
+  /// Some rows of C: of the sharded inputs, `inputs` has just those rows.
+  Status (*reference)(const Job& job, const std::vector<Matrix>& inputs, Matrix c, int threads);
   /// Collective.
   Result<Measurement> (*measure)(const World& world, const Job& job,
                                  std::function<void(double)> progress);

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tandem/transport.h"
 #include "tandem/world.h"

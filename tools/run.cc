@@ -45,8 +45,7 @@ Status load(const Job& job, int rank, RankData& data) {
       input.fill(m, input.seed, input.row0);
       continue;
     }
-    auto file = MatrixReader::open(input_path(job, rank, input.name), bytes_of(m),
-                                   shape_text(input.rows, input.cols, input.type));
+    auto file = open_input(job, rank, input);
     if (!file.ok()) return file.status();
     if (Status s = file->read(m); !s.ok()) return s;
   }
@@ -105,7 +104,7 @@ Outcome run_rank(const World& world, const Job& job) {
   RankData data;
   if (auto bad = agree(world, load(job, world.rank(), data))) return *bad;
   bar.update(kLoaded);
-  std::vector<Matrix> inputs = data.views();
+  const std::vector<Matrix> inputs = data.views();
   const Matrix c = data.c.view();
 
   auto runner = job.op->prepare(world, job, inputs);
@@ -114,7 +113,6 @@ Outcome run_rank(const World& world, const Job& job) {
   if (!samples.ok()) return failed(samples.status());
   if (auto bad = agree(world, write_output(job, world.rank(), c))) return *bad;
 
-  inputs.erase(inputs.begin());
   auto verification = verify(job, data.c, inputs,
                              [&bar](double done) { bar.update(kCalled + (1 - kCalled) * done); });
   if (auto bad = agree(world, verification.status())) return *bad;

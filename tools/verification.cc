@@ -8,57 +8,66 @@
 
 #include <fmt/format.h>
 
-#include "operators.h"
-
 namespace tandem::tool {
 namespace {
 
-/// Gathered A from top to bottom, from the ranks' files or made again from the seed.
+/// The sharded inputs of all ranks from top to bottom, from their files or made again from the
+/// seed.
 class GatheredRows {
  public:
   explicit GatheredRows(const Job& job) : job_(job) {}
 
-  /// The next rows, at most `most`: a block ends with its shard.
-  Result<ConstMatrix> next(std::int64_t most) {
+  /// Puts the next rows, at most `most`, in the places of the sharded inputs; a block ends with its
+  /// shard. Returns their number.
+  Result<std::int64_t> next(std::int64_t most, std::vector<Matrix>& inputs) {
     while (left_ == 0) {
-      if (Status s = open(++rank_); !s.ok()) return s;
+      if (Status s = open(++rank_, most); !s.ok()) return s;
     }
     const std::int64_t rows = std::min(most, left_);
-    if (!block_ || block_->view().rows < rows) {
-      auto made = MatrixMemory::create(input_.type, most, input_.cols);
-      if (!made.ok()) return made.status();
-      block_ = std::move(made).value();
-    }
-    const Matrix m = block_->rows(0, rows);
-    if (file_) {
-      if (Status s = file_->read(m); !s.ok()) return s;
-    } else {
-      input_.fill(m, input_.seed, input_.row0 + input_.rows - left_);
+    for (Source& source : sources_) {
+      const Matrix m = source.block.rows(0, rows);
+      const Input& input = source.input;
+      if (source.file) {
+        if (Status s = source.file->read(m); !s.ok()) return s;
+      } else {
+        input.fill(m, input.seed, input.row0 + input.rows - left_);
+      }
+      inputs[source.place] = m;
     }
     left_ -= rows;
-    return ConstMatrix(m);
+    return rows;
   }
 
  private:
-  Status open(int rank) {
-    input_ = job_.op->inputs(job_, rank).front();
-    left_ = input_.rows;
-    if (job_.data_dir.empty()) return {};
-    auto file = MatrixReader::open(
-        input_path(job_, rank, input_.name),
-        input_.rows * input_.cols * static_cast<std::int64_t>(size_of(input_.type)),
-        shape_text(input_.rows, input_.cols, input_.type));
-    if (!file.ok()) return file.status();
-    file_.emplace(std::move(file).value());
+  struct Source {
+    std::size_t place;  // among the inputs
+    Input input;
+    MatrixMemory block;
+    std::optional<MatrixReader> file;
+  };
+
+  Status open(int rank, std::int64_t most) {
+    const std::vector<Input> inputs = job_.op->inputs(job_, rank);
+    sources_.clear();
+    for (std::size_t place = 0; place < inputs.size(); ++place) {
+      const Input& input = inputs[place];
+      if (!input.sharded) continue;
+      auto block = MatrixMemory::create(input.type, std::min(most, input.rows), input.cols);
+      if (!block.ok()) return block.status();
+      sources_.push_back({place, input, std::move(block).value(), std::nullopt});
+      left_ = input.rows;
+      if (job_.data_dir.empty()) continue;
+      auto file = open_input(job_, rank, input);
+      if (!file.ok()) return file.status();
+      sources_.back().file.emplace(std::move(file).value());
+    }
     return {};
   }
 
   const Job& job_;
   int rank_ = -1;
   std::int64_t left_ = 0;
-  Input input_;
-  std::optional<MatrixReader> file_;
-  std::optional<MatrixMemory> block_;
+  std::vector<Source> sources_;
 };
 
 /// Rows that are compared together: enough for the reference to share out among its threads (it
@@ -73,6 +82,13 @@ Path input_path(const Job& job, int rank, const std::string& name) {
 Path golden_path(const Job& job) { return job.data_dir / "golden.bin"; }
 Path output_path(const Job& job, int rank) {
   return job.data_dir / fmt::format("output_rank{}.bin", rank);
+}
+
+Result<MatrixReader> open_input(const Job& job, int rank, const Input& input) {
+  return MatrixReader::open(
+      input_path(job, rank, input.name),
+      input.rows * input.cols * static_cast<std::int64_t>(size_of(input.type)),
+      shape_text(input.rows, input.cols, input.type));
 }
 
 std::string shape_text(std::int64_t rows, std::int64_t cols, DType type) {
@@ -90,7 +106,7 @@ Result<bool> has_golden(const Job& job) {
 }
 
 Result<Verification> verify(const Job& job, const MatrixMemory& c,
-                            const std::vector<Matrix>& others,
+                            const std::vector<Matrix>& inputs,
                             const std::function<void(double)>& progress) {
   Verification result;
   auto golden = has_golden(job);
@@ -104,7 +120,8 @@ Result<Verification> verify(const Job& job, const MatrixMemory& c,
   }
   result.against = *golden ? golden_path(job).string() : "the reference";
 
-  GatheredRows a(job);
+  GatheredRows gathered(job);
+  std::vector<Matrix> block_inputs = inputs;
   auto expected = MatrixMemory::create(job.c_type, std::min(job.m, block_rows(job)), job.n);
   if (!expected.ok()) return expected.status();
   for (std::int64_t row0 = 0, rows = 0; row0 < job.m; row0 += rows) {
@@ -112,11 +129,10 @@ Result<Verification> verify(const Job& job, const MatrixMemory& c,
     if (file) {
       if (Status s = file->read(expected->rows(0, rows)); !s.ok()) return s;
     } else {
-      auto a_rows = a.next(rows);
-      if (!a_rows.ok()) return a_rows.status();
-      rows = a_rows->rows;
-      Status s =
-          job.op->reference(job, *a_rows, others, expected->rows(0, rows), job.compute_threads);
+      auto got = gathered.next(rows, block_inputs);
+      if (!got.ok()) return got.status();
+      rows = *got;
+      Status s = job.op->reference(job, block_inputs, expected->rows(0, rows), job.compute_threads);
       if (!s.ok()) return s;
     }
     auto block = compare(c.rows(row0, rows), expected->rows(0, rows));

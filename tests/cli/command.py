@@ -39,6 +39,17 @@ def processes_of(group):
     return found
 
 
+def rank_of(pid):
+    """The rank that a process is by its environment; None before it is one."""
+    try:
+        for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if entry.startswith(b"TANDEM_RANK="):
+                return int(entry[len(b"TANDEM_RANK="):])
+    except OSError:
+        pass
+    return None
+
+
 class Started:
     """A command in a process group of its own, as a shell starts one."""
 
@@ -52,9 +63,9 @@ class Started:
         """Waits until `count` rank processes run; their pids in rank order."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
-            children = [pid for pid, parent in processes_of(self.pid) if parent == self.pid]
-            if len(children) >= count:
-                return sorted(children)
+            pids = {rank_of(pid): pid for pid, _ in processes_of(self.pid)}
+            if all(rank in pids for rank in range(count)):
+                return [pids[rank] for rank in range(count)]
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)
@@ -119,6 +130,10 @@ class CommandTest(unittest.TestCase):
         return done
 
     def assert_nothing_left(self, done):
+        # A child of a rank that was killed may still be ending.
+        deadline = time.monotonic() + 5
+        while processes_of(done.group) and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.assertEqual(processes_of(done.group), [], f"processes are left: {done}")
         self.assertNotIn("terminate called", done.err)
         partial = [str(p) for p in self.folder.rglob("*.partial")]

@@ -8,7 +8,7 @@ import signal
 import time
 import unittest
 
-from command import COMMAND, BAD_USAGE, FAILURE, CommandTest, processes_of
+from command import BAD_USAGE, COMMAND, FAILURE, CommandTest, processes_of
 
 OP = "allgather-gemm"
 
