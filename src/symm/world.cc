@@ -25,9 +25,9 @@ namespace {
 
 using platform::Clock;
 
-// Twice what it costs to park and be woken on a virtual machine (20 to 50 µs): a wait that ends
-// sooner is better polled through.
-constexpr std::chrono::microseconds kSpinLimit{100};
+// To be woken takes 5 µs on a core that is awake and up to 50 µs on one that is not (measured on a
+// virtual machine). Polling for as long as that wastes at most as much time as it may save.
+constexpr std::chrono::microseconds kSpinLimit{50};
 
 // Memory is taken and zeroed at 1 GB/s and more; a rank with much of it may take this long per MiB
 // before its peers call it late.
