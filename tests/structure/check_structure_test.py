@@ -43,6 +43,7 @@ PLANTED = [
     ("src/symm/system.cc", SPDX + "#include <sys/mman.h>\n", "may not be included here"),
     ("src/op/system.cc", SPDX + "#include <unistd.h>\n", "may not be included here"),
     ("src/stream/topology.cc", SPDX + "#include <hwloc.h>\n", "may not be included here"),
+    ("src/block/simd.cc", SPDX + "#include <immintrin.h>\n", "may not be included here"),
     ("src/platform/simd.cc", SPDX + "#include <hwy/highway.h>\n", "may not be included here"),
     ("src/base/utils.cc", SPDX, "says nothing"),
     ("tests/common/data.cc", SPDX, "says nothing"),
