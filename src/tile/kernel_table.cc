@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "tile/dot_kernels.h"
 #include "tile/kernel.h"
 #include "tile/scalar_kernel.h"
 #include "tile/simd_kernels.h"
-#include "tile/vnni_kernel.h"
 
 namespace tandem::tile {
 namespace {
@@ -40,7 +40,8 @@ bool has_all(std::initializer_list<std::pair<bool, std::string_view>> needed, st
 /// CPUs that run nothing else.
 std::vector<Kernel> make_table() {
   std::vector<Kernel> table;
-  for (const auto kernels : {avx512_vnni_kernels(), avx512_kernels(), avx2_kernels(),
+  for (const auto kernels : {avx512_vnni_kernels(), avx512_kernels(), avx_vnni_kernels(),
+                             avx2_kernels(), neon_i8mm_kernels(), neon_dot_kernels(),
                              neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
     table.insert(table.end(), kernels.begin(), kernels.end());
   }
@@ -75,6 +76,18 @@ bool runs_avx512_vnni(const base::CpuFeatures& cpu, std::string* why) {
                   {cpu.avx512vl, "avx512vl"},
                   {cpu.avx512_vnni, "avx512_vnni"}},
                  why);
+}
+
+bool runs_avx_vnni(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.avx2, "avx2"}, {cpu.fma, "fma"}, {cpu.avx_vnni, "avx_vnni"}}, why);
+}
+
+bool runs_neon_dot(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.neon, "neon"}, {cpu.dotprod, "dotprod"}}, why);
+}
+
+bool runs_neon_i8mm(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.neon, "neon"}, {cpu.i8mm, "i8mm"}}, why);
 }
 
 bool runs_avx2(const base::CpuFeatures& cpu, std::string* why) {

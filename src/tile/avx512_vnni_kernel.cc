@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// s8 with AVX-512 VNNI: vpdpbusd multiplies four unsigned by four signed bytes and adds all into 32
+// bits, without saturation. A is packed as a + 128; the kernel's a_offset says so, and the bias
+// takes the excess back, exactly (sums are modulo 2^32). Intrinsics rather than Highway, whose
+// release in Debian 12 has no such operation.
+#include "tile/dot_kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "tile/simd_kernels.h"
+
+#define TANDEM_DOT4_TARGET [[gnu::target("avx512f,avx512bw,avx512vl,avx512vnni")]]
+#include "tile/dot4-inl.h"
+
+namespace tandem::tile {
+namespace {
+
+struct Avx512Vnni {
+  using Vector = __m512i;
+  static constexpr int kLanes = 16;
+  static constexpr int kVectors = 2;  // each broadcast of A serves two multiplies
+  static constexpr int kMr = 12;      // 24 sums, 2 of B and a broadcast of 32 registers
+  static constexpr std::int32_t kOffset = 128;
+
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector zero() { return _mm512_setzero_si512(); }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector load(const std::byte* from) {
+    return _mm512_load_si512(from);
+  }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector broadcast(const std::byte* from) {
+    std::int32_t four = 0;
+    std::memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+  }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector dot(Vector sum, Vector a, Vector b) {
+    return _mm512_dpbusd_epi32(sum, a, b);
+  }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::int32_t* to, Vector sum,
+                                                                   bool add) {
+    if (add) sum = _mm512_add_epi32(sum, _mm512_load_si512(to));
+    _mm512_store_si512(to, sum);
+  }
+};
+
+}  // namespace
+
+std::span<const Kernel> avx512_vnni_kernels() {
+  static const std::array kKernels{
+      make_dot4_kernel<Avx512Vnni>("avx512_vnni", runs_avx512_vnni, avx512_kernels())};
+  return kKernels;
+}
+
+}  // namespace tandem::tile
+
+#else
+
+namespace tandem::tile {
+std::span<const Kernel> avx512_vnni_kernels() { return {}; }
+}  // namespace tandem::tile
+
+#endif

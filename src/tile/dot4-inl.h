@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// s8 multiply with instructions that multiply four bytes by four bytes and add everything into 32
+// bits. One policy per instruction set says what a vector is; the loop is the same. Include it
+// after defining TANDEM_DOT4_TARGET, the attribute that lets the compiler use the instructions, in
+// a file of one target only (avx512_vnni_kernel.cc and its like). Start reading at multiply_rows().
+//
+// A policy has: Vector, kLanes, kVectors, kMr, kOffset, and load(), broadcast(), dot(), zero(),
+// load_sums(), store_sums(), all with TANDEM_DOT4_TARGET and always inlined.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "tile/kernel.h"
+#include "tile/pack_s8.h"
+
+namespace tandem::tile {
+namespace {
+
+constexpr int kDot = 4;  ///< steps of k that one instruction takes
+/// Instructions in a chunk of the A panel: a cache line per row.
+constexpr std::int64_t kDotChunk = 16;
+constexpr std::int64_t kLineBytes = kDotChunk * kDot;
+
+template <class Policy>
+constexpr int kDotNr = Policy::kVectors* Policy::kLanes;
+
+template <class Policy, int rows>
+TANDEM_DOT4_TARGET [[gnu::noinline]] void multiply_rows(std::int64_t kc,
+                                                        const std::byte* __restrict a,
+                                                        const std::byte* __restrict b,
+                                                        std::int32_t* __restrict tile, bool first,
+                                                        Ahead ahead) {
+  using Vector = typename Policy::Vector;
+  const std::byte* fetch = ahead.at;
+  Vector sum[rows][Policy::kVectors];
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 32
+    for (int v = 0; v < Policy::kVectors; ++v) sum[r][v] = Policy::zero();
+  }
+  for (std::int64_t left = (kc + kDot - 1) / kDot; left > 0;
+       left -= kDotChunk, a += rows * kLineBytes) {
+    const std::int64_t steps = left < kDotChunk ? left : kDotChunk;
+    for (std::int64_t g = 0; g < steps; ++g) {
+      Vector column[Policy::kVectors];
+#pragma GCC unroll 32
+      for (int v = 0; v < Policy::kVectors; ++v) {
+        column[v] = Policy::load(b + v * Policy::kLanes * kDot);
+      }
+#pragma GCC unroll 32
+      for (int r = 0; r < rows; ++r) {
+        const Vector row = Policy::broadcast(a + r * kLineBytes + g * kDot);
+#pragma GCC unroll 32
+        for (int v = 0; v < Policy::kVectors; ++v) {
+          sum[r][v] = Policy::dot(sum[r][v], row, column[v]);
+        }
+      }
+      __builtin_prefetch(fetch);
+      fetch += kDot * ahead.step;
+      b += kDot * kDotNr<Policy>;
+    }
+  }
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 32
+    for (int v = 0; v < Policy::kVectors; ++v) {
+      std::int32_t* const to = tile + r * kDotNr<Policy> + v * Policy::kLanes;
+      Policy::store_sums(to, sum[r][v], !first);
+    }
+  }
+}
+
+using MultiplyDotRows = void (*)(std::int64_t, const std::byte*, const std::byte*, std::int32_t*,
+                                 bool, Ahead);
+
+template <class Policy, int... rows>
+constexpr std::array<MultiplyDotRows, sizeof...(rows)> dot_variants(
+    std::integer_sequence<int, rows...>) {
+  return {multiply_rows<Policy, rows + 1>...};
+}
+
+/// Kernel::multiply.
+template <class Policy>
+void multiply_dot4(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
+                   std::byte* tile, int rows, bool first, Ahead ahead) {
+  static constexpr auto kVariants =
+      dot_variants<Policy>(std::make_integer_sequence<int, Policy::kMr>());
+  const MultiplyDotRows* by_rows = kVariants.data();
+  by_rows[rows - 1](kc, a_panel, b_panel, reinterpret_cast<std::int32_t*>(tile), first, ahead);
+}
+
+/// Kernel::pack_a: lines of 64 bytes, each a + kOffset, of the rows in turn. Behind the last step
+/// anything may stand, as B is zero there.
+template <class Policy>
+void pack_a_dot4(const std::byte* const* rows, int row_count, std::int64_t kc, std::byte* panel) {
+  constexpr auto kFlip = static_cast<std::byte>(Policy::kOffset);
+  for (int r = 0; r < row_count; ++r) {
+    std::byte* to = panel + r * kLineBytes;
+    std::int64_t k = 0;
+    for (; k + kLineBytes <= kc; k += kLineBytes, to += row_count * kLineBytes) {
+      for (std::int64_t i = 0; i < kLineBytes; ++i) to[i] = rows[r][k + i] ^ kFlip;
+    }
+    for (std::int64_t i = 0; k + i < kc; ++i) to[i] = rows[r][k + i] ^ kFlip;
+    for (std::int64_t i = kc - k; i % kDot != 0; ++i) to[i] = std::byte{0};
+  }
+}
+
+/// The table row, without its epilogue: that of `plain`, a kernel whose tiles have the same shape.
+template <class Policy>
+Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_on,
+                        std::span<const Kernel> plain) {
+  Kernel kernel{.target = target,
+                .type = DType::s8,
+                .accumulator = DType::s32,
+                .mr = Policy::kMr,
+                .nr = kDotNr<Policy>,
+                .a_bytes = 1,
+                .b_bytes = 1,
+                .runs_on = runs_on,
+                .pack_a = pack_a_dot4<Policy>,
+                .pack_b = pack_b_s8<kDot, kDotNr<Policy>>,
+                .multiply = multiply_dot4<Policy>,
+                .store = nullptr};
+  for (const Kernel& other : plain) {
+    if (other.type == DType::s8 && other.nr == kernel.nr) kernel.dequantise = other.dequantise;
+  }
+  kernel.a_offset = Policy::kOffset;
+  kernel.k_group = kDot;
+  return kernel;
+}
+
+}  // namespace
+}  // namespace tandem::tile
