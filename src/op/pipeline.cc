@@ -85,8 +85,9 @@ Status Pipeline::allocate() {
 
 Status Pipeline::create_window() {
   const int ranks = world_->size();
-  auto window = world_->create_window(
-      {.bytes = workspace_.total, .counters = 2 * ranks + ranks * options_.comm_threads});
+  auto window = world_->create_window({.bytes = workspace_.total,
+                                       .counters = 2 * ranks + ranks * options_.comm_threads,
+                                       .threads = options_.compute_threads});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
   for (int lane = 0; lane < options_.comm_threads; ++lane) {
