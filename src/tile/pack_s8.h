@@ -14,29 +14,57 @@
 
 namespace tandem::tile {
 
+/// One group from K×N: `steps` rows of `cols` bytes, `stride` apart.
+template <int group, int nr>
+void pack_group_kn(const std::byte* b, std::int64_t stride, int steps, int cols, std::byte* to) {
+  if (steps == group && cols == nr) {
+    for (int j = 0; j < nr; ++j) {
+      for (int s = 0; s < group; ++s) to[j * group + s] = b[s * stride + j];
+    }
+    return;
+  }
+  std::memset(to, 0, static_cast<std::size_t>(group * nr));
+  for (int s = 0; s < steps; ++s) {
+    for (int j = 0; j < cols; ++j) to[j * group + s] = b[s * stride + j];
+  }
+}
+
+/// Panel from N×K. One cache line of a column at a time: columns of a power of two fall into the
+/// same cache set and would evict one another.
+template <int group, int nr>
+void pack_panel_nk(const std::byte* b, std::int64_t stride, std::int64_t kc, int cols,
+                   std::byte* panel) {
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t whole = kc / group * group;
+  if (cols < nr || whole < kc) {
+    std::memset(panel, 0, static_cast<std::size_t>((kc + group - 1) / group * group * nr));
+  }
+  for (std::int64_t line = 0; line < whole; line += kLine) {
+    const std::int64_t end = std::min(line + kLine, whole);
+    for (int j = 0; j < cols; ++j) {
+      for (std::int64_t k = line; k < end; k += group) {
+        std::memcpy(panel + k * nr + j * group, b + j * stride + k, group);
+      }
+    }
+  }
+  for (int j = 0; j < cols; ++j) {
+    for (std::int64_t k = whole; k < kc; ++k) {
+      panel[whole * nr + j * group + (k - whole)] = b[j * stride + k];
+    }
+  }
+}
+
 /// Kernel::pack_b for groups of `group` steps and panels of `nr` columns.
 template <int group, int nr>
 void pack_b_s8(const std::byte* b, std::int64_t stride, BLayout layout, std::int64_t kc, int cols,
                std::byte* panel) {
+  if (layout == BLayout::nk) {
+    pack_panel_nk<group, nr>(b, stride, kc, cols, panel);
+    return;
+  }
   for (std::int64_t k = 0; k < kc; k += group, panel += group * nr) {
     const int steps = static_cast<int>(std::min<std::int64_t>(group, kc - k));
-    if (steps < group || cols < nr) std::memset(panel, 0, static_cast<std::size_t>(group * nr));
-    if (layout == BLayout::kn && steps == group && cols == nr) {
-      const std::byte* const rows = b + k * stride;
-      for (int j = 0; j < nr; ++j) {
-        for (int s = 0; s < group; ++s) panel[j * group + s] = rows[s * stride + j];
-      }
-    } else if (layout == BLayout::kn) {
-      for (int s = 0; s < steps; ++s) {
-        for (int j = 0; j < cols; ++j) panel[j * group + s] = b[(k + s) * stride + j];
-      }
-    } else if (steps == group) {
-      for (int j = 0; j < cols; ++j) std::memcpy(panel + j * group, b + j * stride + k, group);
-    } else {
-      for (int j = 0; j < cols; ++j) {
-        for (int s = 0; s < steps; ++s) panel[j * group + s] = b[j * stride + k + s];
-      }
-    }
+    pack_group_kn<group, nr>(b + k * stride, stride, steps, cols, panel);
   }
 }
 
