@@ -22,8 +22,7 @@ Outcome bench_rank(const World& world, const Job& job) {
   const double peak = *std::max_element(peaks->begin(), peaks->end());
   const std::string output =
       job.json ? bench_json(job, *measured, peak) : bench_text(job, *measured, peak);
-  if (measured->verified)
-    return {.exit_code = kExitOk, .output = output, .kind = {}, .message = {}};
+  if (measured->verified) return {.output = output};
   return not_verified("verification failed: " + measured->mismatch, output);
 }
 

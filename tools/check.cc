@@ -92,7 +92,7 @@ Outcome check(const CheckOptions& o) {
     return not_verified(fmt::format("{} differs from {}", o.output, o.golden), std::move(output));
   }
   if (o.quiet && !o.json) output.clear();
-  return {.exit_code = kExitOk, .output = std::move(output), .kind = {}, .message = {}};
+  return {.output = std::move(output)};
 }
 
 }  // namespace tandem::tool

@@ -73,10 +73,7 @@ std::string info_text(const SystemInfo& s) {
 
 Outcome info(bool json) {
   const SystemInfo system = system_info();
-  return {.exit_code = kExitOk,
-          .output = json ? info_json(system) : info_text(system),
-          .kind = {},
-          .message = {}};
+  return {.output = json ? info_json(system) : info_text(system)};
 }
 
 }  // namespace tandem::tool

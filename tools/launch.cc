@@ -19,7 +19,7 @@ Outcome launch_program(const LaunchOptions& options) {
   if (options.bind == "numa") spec.bind = Bind::numa;
   auto report = launch(spec);
   if (!report.ok()) return failed(report.status());
-  return {.exit_code = report->exit_code, .output = {}, .kind = {}, .message = report->summary};
+  return {.exit_code = report->exit_code, .message = report->summary};
 }
 
 }  // namespace tandem::tool

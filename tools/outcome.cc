@@ -45,7 +45,6 @@ int exit_code_of(StatusCode code) {
 
 Outcome failed(const Status& status) {
   return {.exit_code = exit_code_of(status.code()),
-          .output = {},
           .kind = std::string(name(status.code())),
           .message = status.message()};
 }

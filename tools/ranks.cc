@@ -136,7 +136,6 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
   if (!report.ok()) return failed(report.status());
   if (const int signal = interruption(*report); signal != 0) {
     return {.exit_code = 128 + signal,
-            .output = {},
             .kind = "interrupted",
             .message = fmt::format("interrupted by signal {} ({})", signal, strsignal(signal))};
   }
@@ -148,7 +147,6 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
     // A signal after the last word (the end of a group that failed) says nothing new.
     if (exit.code == 0 || (outcome && outcome->exit_code != kExitOk)) continue;
     outcome = Outcome{.exit_code = kExitFailure,
-                      .output = {},
                       .kind = "killed",
                       .message = exit.signal != 0
                                      ? fmt::format("its process was killed by signal {} ({})",

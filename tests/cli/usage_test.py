@@ -4,9 +4,14 @@
 # Command lines that are wrong, and how they are refused: exit code 2 (3 when only the machine says
 # no), and a message that names the value, its bound and the remedy. Every new option needs a line
 # here. Run by ctest as cli.usage.
+import pathlib
+import re
+import subprocess
 import unittest
 
-from command import BAD_USAGE, FAILURE, CommandTest
+from command import BAD_USAGE, COMMAND, FAILURE, CommandTest
+
+COMPLETION = pathlib.Path(__file__).resolve().parents[2] / "tools/completion/tandem"
 
 OP = "allgather-gemm"
 SMALL = ("--m", 8, "--k", 8, "--n", 8)
@@ -104,6 +109,25 @@ class Usage(CommandTest):
             self.assertTrue(error["code"])
             for line in error["message"].splitlines():
                 self.assertIn(line, done.err)
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        script = (f'source "{COMPLETION}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tandem;'
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", COMMAND, *words], text=True,
+                              capture_output=True, check=True)
+        return done.stdout.split()
+
+    def test_completion(self):
+        self.assertIn("launch", self.complete(""))
+        self.assertEqual(self.complete("ben"), ["bench"])
+        self.assertIn(OP, self.complete("run", ""))
+        self.assertEqual(self.complete("run", OP, "--a-type", "b"), ["bf16"])
+        self.assertIn("scalar", self.complete("run", OP, "--kernel", "s"))
+        for command in (["gen", OP], ["run", OP], ["bench", OP], ["check"], ["launch"]):
+            options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", self.tandem(*command, "--help").out,
+                                     re.M))
+            self.assertLessEqual(options - {"--help"}, set(self.complete(*command, "--")))
 
     def test_standard_output_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:
