@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commands.h"
 #include "job_options.h"
@@ -166,10 +167,12 @@ Outcome generate_or_keep(const Job& job) {
   if (job.json) {
     outcome.output = gen_json(job, manifest.files, reused);
   } else if (!job.quiet) {
-    outcome.output = fmt::format("{} {} ({:.1f} MiB) in {}: pe_<rank>_{{a,b}}.bin, golden.bin\n",
-                                 reused ? "Kept" : "Wrote",
-                                 counted(static_cast<std::int64_t>(manifest.files.size()), "file"),
-                                 static_cast<double>(bytes) / (1 << 20), job.data_dir.string());
+    std::vector<std::string> names;
+    for (const Input& input : job.op->inputs(job, 0)) names.push_back(input.name);
+    outcome.output = fmt::format(
+        "{} {} ({:.1f} MiB) in {}: pe_<rank>_{{{}}}.bin, golden.bin\n", reused ? "Kept" : "Wrote",
+        counted(static_cast<std::int64_t>(manifest.files.size()), "file"),
+        static_cast<double>(bytes) / (1 << 20), job.data_dir.string(), fmt::join(names, ","));
   }
   return outcome;
 }

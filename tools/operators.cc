@@ -6,7 +6,7 @@
 namespace tandem::tool {
 
 const std::vector<const Operator*>& operators() {
-  static const std::vector<const Operator*> table{&kAllGatherGemm};
+  static const std::vector<const Operator*> table{&kAllGatherGemm, &kAllGatherGemmDequant};
   return table;
 }
 

@@ -28,7 +28,7 @@ struct Input {
   /// Belongs to the rank's rows of A, as A itself does; otherwise the same on every rank.
   bool sharded = false;
   std::int64_t row0 = 0;  ///< of a sharded input: the global number of its first row
-  void (*fill)(Matrix m, std::uint64_t seed, std::int64_t row0) = nullptr;
+  std::function<void(Matrix m, std::uint64_t seed, std::int64_t row0)> fill;
 };
 
 /// What a prepared operator did with the options.
@@ -67,6 +67,6 @@ struct Operator {
 
 [[nodiscard]] const std::vector<const Operator*>& operators();
 
-extern const Operator kAllGatherGemm;
+extern const Operator kAllGatherGemm, kAllGatherGemmDequant;
 
 }  // namespace tandem::tool
