@@ -31,7 +31,7 @@ step() {
   if [[ -t 1 ]]; then
     "$@"
   else
-    "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    "$@" >"$log" 2>&1 || { grep -v '^\[[0-9]*/[0-9]*\] [BL]' "$log" >&2; exit 1; }
   fi
 }
 
