@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tandem/launch.h"
+#include "tandem/system.h"
 
 namespace tandem::tool {
 namespace {
@@ -126,6 +127,10 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
 
   LaunchSpec spec;
   spec.size = job.ranks;
+  // Ranks that fit get cores of their own, as MPI's launchers do it: otherwise a lane that wakes
+  // can push two ranks' compute threads onto one core.
+  const auto cpus = static_cast<int>(system_info().affinity.size());
+  if (job.ranks * job.compute_threads <= cpus) spec.bind = Bind::core;
   spec.command = {error ? "/proc/self/exe" : self.string()};
   spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
   if (outcomes_file) {

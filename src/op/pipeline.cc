@@ -77,7 +77,8 @@ Status Pipeline::allocate() {
   if (!compute_team.ok()) return compute_team.status();
   compute_team_ = std::move(compute_team).value();
   // Lanes never poll between calls: they share the cores with the compute threads.
-  auto lane_team = platform::Team::create(options_.comm_threads, "tandem-lane", platform::Spin{});
+  auto lane_team = platform::Team::create(options_.comm_threads, "tandem-lane", platform::Spin{},
+                                          platform::Pace::brief);
   if (!lane_team.ok()) return lane_team.status();
   lane_team_ = std::move(lane_team).value();
   return {};

@@ -17,11 +17,18 @@
 
 namespace tandem::platform {
 
+enum class Pace : std::uint8_t {
+  steady,  ///< long stretches of work
+  brief,   ///< short bursts between sleeps, which should begin soon after waking
+};
+
 class Team {
  public:
   /// Starts `size` threads (0 is allowed). `spin` bounds how long an idle member, and join(), poll
   /// before they park. Errors: kOutOfMemory / kIo when the system refuses a thread.
-  static Result<std::unique_ptr<Team>> create(int size, std::string_view name, Spin spin);
+  /// `pace` says how the members share cores with busy threads.
+  static Result<std::unique_ptr<Team>> create(int size, std::string_view name, Spin spin,
+                                              Pace pace = Pace::steady);
   ~Team();  ///< waits for a running job, ends the threads
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -39,11 +46,13 @@ class Team {
     std::atomic<std::uint32_t> word{0};  // job number · 2, plus 1 while the member is parked
   };
 
-  Team(int size, Spin spin) : spin_(spin), mailboxes_(static_cast<std::size_t>(size)) {}
+  Team(int size, Spin spin, Pace pace)
+      : spin_(spin), pace_(pace), mailboxes_(static_cast<std::size_t>(size)) {}
   void serve(int index);
   void post(Mailbox& mailbox);
 
   const Spin spin_;
+  const Pace pace_;
   std::vector<Mailbox> mailboxes_;
   std::function<void(int)> job_;  // written while nobody runs; post() publishes it
   bool ending_ = false;           // likewise
