@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocked multiply on one thread, driven as the compute engine drives it, as a ratio to the
-// FMA ceiling of the same kernel target in the same moment. For one target or shape:
+// FMA ceiling of the same kernel target in the same moment; and packing B, as a ratio to memcpy.
+// For one target or shape:
 //   block_bench --benchmark_filter='avx2_f16/2048x2048x1024'
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
@@ -105,11 +107,42 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, Shape s
       [&] { return run_fma_chains(kernel->target, 200'000); });
 }
 
+/// B of 4096 × 4096, larger than most caches as weights are, against memcpy of it.
+void pack_b_bench(benchmark::State& state, const tile::Kernel* kernel, BLayout layout) {
+  constexpr std::int64_t kSize = 4096;
+  const std::size_t bytes = static_cast<std::size_t>(kSize * kSize) * kernel->b_bytes;
+  const auto source = make_bytes(bytes), copy = make_bytes(bytes);
+  const Matrix b = dense(source.get(), kernel->type, kSize, kSize);
+  fill_random(b, 1);
+  block::PackedB packed{.kernel = kernel, .k = kSize, .n = kSize};
+  const auto data = make_bytes(packed.bytes());
+  packed.data = data.get();
+  side_by_side(
+      state,
+      [&] {
+        block::pack_b(b, layout, 0, packed.panels(), packed);
+        benchmark::ClobberMemory();
+        return static_cast<double>(bytes);
+      },
+      [&] {
+        std::memcpy(copy.get(), source.get(), bytes);
+        benchmark::ClobberMemory();
+        return static_cast<double>(bytes);
+      });
+}
+
 const bool registered = [] {
   for (const tile::Kernel& kernel : tile::kernel_table()) {
     std::string why;
     if (kernel.accumulator != DType::f32) continue;
     if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
+    for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
+      const auto name = fmt::format("pack_b/{}_{}/{}", kernel.target, tandem::name(kernel.type),
+                                    tandem::name(layout));
+      benchmark::RegisterBenchmark(name.c_str(), pack_b_bench, &kernel, layout)
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
+    }
     for (const Shape& shape : kShapes) {
       const auto name = fmt::format("multiply/{}_{}/{}x{}x{}", kernel.target,
                                     tandem::name(kernel.type), shape.m, shape.k, shape.n);

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Side by side: a piece of work and the ceiling it is measured against, taken in turns, so that
-// their ratio holds on a machine whose clock and neighbours change by the second.
+// their ratio holds on a machine whose clock and neighbours change by the second. Times are the
+// calling thread's own, so that a slice in which another process had the core does not count.
 #pragma once
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 namespace tandem::bench {
 
+inline double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 template <class Function>
 double seconds_of(Function&& function) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = thread_seconds();
   function();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return thread_seconds() - start;
 }
 
 inline double median(std::vector<double> values) {

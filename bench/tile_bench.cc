@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Single kernels of the table: the micro-kernel with its panels in L1, at each row count, as a
-// ratio to the FMA ceiling; packing and storing as a ratio to memcpy of as many bytes. For one:
+// ratio to the FMA ceiling; packing A as a ratio to memcpy of as many bytes. For one:
 //   tile_bench --benchmark_filter='multiply/avx2_f16'
 #include <algorithm>
 #include <cstring>
@@ -48,35 +48,6 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int row
         return 2.0 * kRepeats * tile::kKc * rows * kernel->nr;
       },
       [&] { return run_fma_chains(kernel->target, 20'000); });
-}
-
-/// B of 2048 × 2048 into panels, against memcpy of B: both far larger than L2.
-void pack_b_bench(benchmark::State& state, const tile::Kernel* kernel, BLayout layout) {
-  constexpr std::int64_t kSize = 2048;
-  const std::size_t bytes = static_cast<std::size_t>(kSize * kSize) * kernel->b_bytes;
-  const auto b = make_bytes(bytes), copy = make_bytes(bytes);
-  const auto packed = make_bytes(bytes + bytes / 8);
-  fill_random(dense(b.get(), kernel->type, kSize, kSize), 1);
-  side_by_side(
-      state,
-      [&] {
-        std::byte* to = packed.get();
-        for (std::int64_t k0 = 0; k0 < kSize; k0 += tile::kKc) {
-          for (std::int64_t col0 = 0; col0 < kSize; col0 += kernel->nr) {
-            const std::int64_t from = layout == BLayout::kn ? k0 * kSize + col0 : col0 * kSize + k0;
-            const auto cols = static_cast<int>(std::min<std::int64_t>(kernel->nr, kSize - col0));
-            kernel->pack_b(b.get() + static_cast<std::size_t>(from) * kernel->b_bytes, kSize,
-                           layout, tile::kKc, cols, to);
-            to += static_cast<std::size_t>(tile::kKc * kernel->nr) * kernel->b_bytes;
-          }
-        }
-        return static_cast<double>(bytes);
-      },
-      [&] {
-        std::memcpy(copy.get(), b.get(), bytes);
-        benchmark::ClobberMemory();
-        return static_cast<double>(bytes);
-      });
 }
 
 /// Rows of A from L2 into a panel in L1, in elements per second, against memcpy of the panel.
@@ -129,9 +100,6 @@ const bool registered = [] {
     const auto id = fmt::format("{}_{}", kernel.target, tandem::name(kernel.type));
     for (int rows = kernel.mr; rows >= 1; --rows) {
       add(fmt::format("multiply/{}/rows:{}", id, rows), multiply_bench, &kernel, rows);
-    }
-    for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
-      add(fmt::format("pack_b/{}/{}", id, tandem::name(layout)), pack_b_bench, &kernel, layout);
     }
     add(fmt::format("pack_a/{}", id), pack_a_bench, &kernel);
   }

@@ -32,14 +32,14 @@ struct Ahead {
 /// Consecutive k of one row in a packed A panel: a cache line of f32.
 inline constexpr std::int64_t kChunk = 16;
 
-/// The three shapes that kernels exchange, all 64-byte aligned:
+/// The three shapes that kernels exchange. A panels and tiles are 64-byte aligned:
 ///
 /// - A panel: 1..mr rows of up to kKc values, widened (f32 for float operands). Cut along k into
 ///   chunks of kChunk; a chunk holds kChunk values of the first row, then of the second, … The
 ///   micro-kernel broadcasts A one value at a time, so rows need no transposition, and it walks the
 ///   panel from front to back, as the hardware prefetchers expect.
-/// - B panel: kc groups of nr values in B's own type, columns beyond N zero. The order within a
-///   group is the kernel's own business.
+/// - B panel: kc groups of nr values in B's own type, columns beyond N zero. Aligned to
+///   its groups. The order within a group is the kernel's own business.
 /// - Tile: mr × nr accumulators, row-major.
 struct Kernel {
   std::string_view target;  ///< "avx512", "avx2", "neon", "scalar"

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <hwy/cache_control.h>
+
 #include "tile/contract.h"
 #include "tile/multiply-inl.h"
 #include "tile/operands-inl.h"
@@ -44,11 +46,18 @@ void pack_a(const std::byte* const* rows, int row_count, std::int64_t kc, std::b
   }
 }
 
-/// One group from nr consecutive elements of a K×N row.
+/// One group from nr consecutive elements of a K×N row. Streamed past the caches: a panel is
+/// written from front to back and not read soon, and without reading each line first packing
+/// 4096 × 4096 f16 runs at 0.88 instead of 0.69 of memcpy (f32: 1.1 instead of 0.7; Zen 4).
 template <class Operand>
 HWY_INLINE void pack_group(const typename Operand::Element* from, typename Operand::Element* to) {
   if constexpr (Operand::source_column(1) == 1) {
-    std::memcpy(to, from, kNr * sizeof(*to));
+    const hn::CappedTag<std::uint8_t, 32> bytes;  // groups are aligned to 32 bytes at least
+    const auto* in = reinterpret_cast<const std::uint8_t*>(from);
+    auto* out = reinterpret_cast<std::uint8_t*>(to);
+    for (std::size_t at = 0; at < kNr * sizeof(*to); at += hn::Lanes(bytes)) {
+      hn::Stream(hn::LoadU(bytes, in + at), bytes, out + at);
+    }
   } else {
     constexpr int kStep = kLanes < 8 ? kLanes : 8;
     const hn::FixedTag<std::uint16_t, kStep> h;
@@ -56,8 +65,8 @@ HWY_INLINE void pack_group(const typename Operand::Element* from, typename Opera
       for (int j = 0; j < kLanes; j += kStep) {
         const auto low = hn::LoadU(h, from + pair + j);
         const auto high = hn::LoadU(h, from + pair + j + kLanes);
-        hn::StoreU(hn::InterleaveLower(h, low, high), h, to + pair + 2 * j);
-        hn::StoreU(hn::InterleaveUpper(h, low, high), h, to + pair + 2 * j + kStep);
+        hn::Stream(hn::InterleaveLower(h, low, high), h, to + pair + 2 * j);
+        hn::Stream(hn::InterleaveUpper(h, low, high), h, to + pair + 2 * j + kStep);
       }
     }
   }
@@ -69,13 +78,14 @@ void pack_b_kn(const typename Operand::Element* b, std::int64_t stride, std::int
                typename Operand::Element* panel) {
   if (cols == kNr) {
     for (std::int64_t k = 0; k < kc; ++k) pack_group<Operand>(b + k * stride, panel + k * kNr);
-    return;
+  } else {
+    typename Operand::Element group[kNr] = {};
+    for (std::int64_t k = 0; k < kc; ++k) {
+      std::memcpy(group, b + k * stride, static_cast<std::size_t>(cols) * sizeof(*b));
+      pack_group<Operand>(group, panel + k * kNr);
+    }
   }
-  typename Operand::Element group[kNr] = {};
-  for (std::int64_t k = 0; k < kc; ++k) {
-    std::memcpy(group, b + k * stride, static_cast<std::size_t>(cols) * sizeof(*b));
-    pack_group<Operand>(group, panel + k * kNr);
-  }
+  hwy::FlushStream();  // before the panel is handed to other threads
 }
 
 /// rows[0..8)[0..8) transposed to to[0..8)[0..8), rows of `to` being kNr apart.

@@ -25,8 +25,6 @@ struct Shape {
   std::int64_t m, k, n;
 };
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Matrices inside larger ones, so that a stride mistaken for a width shows.
 struct Problem {
   Problem(DType operand, Shape s, BLayout b_layout, std::uint64_t seed)

@@ -259,6 +259,9 @@ TEST_P(KernelTest, StoresEveryShapeAndType) {
   }
 }
 
+/// The other tests follow the constant; this one says that it may never change.
+TEST(Contract, BlockLengthIsFixed) { EXPECT_EQ(kKc, 256); }
+
 TEST(KernelTable, IsWellFormed) {
   std::set<std::pair<std::string_view, DType>> seen;
   for (const Kernel& kernel : kernel_table()) {
