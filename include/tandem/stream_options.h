@@ -31,9 +31,9 @@ enum class Workspace : std::uint8_t {
 struct StreamOptions {
   std::int64_t max_rows = 0;  ///< capacity: most rows any one rank brings to a call; at least 1
   Transfer transfer = Transfer::pull;
-  TransportSpec transport;  ///< shm (default), or sim with a link
-  int compute_threads = 1;  ///< threads that multiply, the calling thread included; 1..1024
-  int comm_threads = 1;     ///< communication lanes, one thread each; 1..kMaxLanes
+  TransportSpec transport = {};  ///< shm (default), or sim with a link
+  int compute_threads = 1;       ///< threads that multiply, the calling thread included; 1..1024
+  int comm_threads = 1;          ///< communication lanes, one thread each; 1..kMaxLanes
   Workspace workspace = Workspace::full;
   /// With Workspace::staged: rows of a place, 0 makes it three row blocks of the multiply (the
   /// seed's commInterval); and places per source, 1..kMaxStages (the seed's WORKSPACE_STAGES).

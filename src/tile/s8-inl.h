@@ -138,8 +138,8 @@ inline void pack_a_s8(const std::byte* const* rows, int row_count, std::int64_t 
 
 /// `count` accumulators of one row, from column 0 of the tile on, to type `type`.
 template <DType type>
-HWY_INLINE void dequantise_row(const std::int32_t* sums, int count, const Dequantisation& factors,
-                               const float* row_scale, std::byte* to) {
+void dequantise_row(const std::int32_t* sums, int count, const Dequantisation& factors,
+                    const float* row_scale, std::byte* to) {
   const SumTag s;
   const FloatTag f;
   constexpr int kBytes = type == DType::s8 ? 1 : type == DType::f16 || type == DType::bf16 ? 2 : 4;
