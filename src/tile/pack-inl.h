@@ -154,6 +154,9 @@ void pack_b_nk(const typename Operand::Element* b, std::int64_t stride, std::int
       for (int i = 0; i < kBlock; ++i) {
         const int column = Operand::source_column(p + i);
         rows[i] = column < cols ? b + column * stride + line : kZeros;
+        // The next line of each row, too short a run for the hardware to see coming: 0.65 instead
+        // of 0.52 of memcpy (4000 × 4000 f16, avx2, Zen 4).
+        __builtin_prefetch(rows[i] + kLine);
       }
       for (std::int64_t k = line; k < line_end; k += kBlock) {
         transpose_block(rows, k - line, panel + k * kNr + p);
