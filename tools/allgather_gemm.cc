@@ -13,16 +13,6 @@
 namespace tandem::tool {
 namespace {
 
-AllGatherGemmOptions options_of(const Job& job) {
-  return {.max_rows = job.max_rows(),
-          .transfer = job.transfer,
-          .transport = job.transport,
-          .compute_threads = job.compute_threads,
-          .comm_threads = job.comm_threads,
-          .tile_m = job.tile_m,
-          .tile_k = job.tile_k};
-}
-
 std::vector<Input> inputs(const Job& job, int rank) {
   const bool kn = job.b_layout == BLayout::kn;
   // The same seeds as measure() takes, so that bench multiplies what gen would write.
@@ -80,18 +70,7 @@ Status reference(const Job& job, const std::vector<Matrix>& inputs, Matrix c, in
 
 Result<Measurement> measure_job(const World& world, const Job& job,
                                 std::function<void(double)> progress) {
-  MeasureSpec spec;
-  spec.rows = job.rows;
-  spec.k = job.k;
-  spec.n = job.n;
-  spec.a_type = job.a_type;
-  spec.c_type = job.c_type;
-  spec.b_layout = job.b_layout;
-  spec.kernel = job.kernel;
-  spec.options = options_of(job);
-  spec.iterations = job.iterations;
-  spec.warmup = job.warmup;
-  spec.seed = job.seed;
+  MeasureSpec spec = measure_spec_of(job);
   spec.progress = std::move(progress);
   return measure(world, spec);
 }

@@ -16,16 +16,6 @@
 namespace tandem::tool {
 namespace {
 
-StreamOptions options_of(const Job& job) {
-  return {.max_rows = job.max_rows(),
-          .transfer = job.transfer,
-          .transport = job.transport,
-          .compute_threads = job.compute_threads,
-          .comm_threads = job.comm_threads,
-          .tile_m = job.tile_m,
-          .tile_k = job.tile_k};
-}
-
 ActivationKind activations_of(const Job& job) {
   return job.a_type == DType::s8 ? ActivationKind::s8 : ActivationKind::quantised;
 }
@@ -155,19 +145,8 @@ Status reference(const Job& job, const std::vector<Matrix>& inputs, Matrix c, in
 
 Result<Measurement> measure_job(const World& world, const Job& job,
                                 std::function<void(double)> progress) {
-  MeasureSpec spec;
-  spec.rows = job.rows;
-  spec.k = job.k;
-  spec.n = job.n;
-  spec.a_type = job.a_type;
-  spec.c_type = job.c_type;
-  spec.b_layout = job.b_layout;
-  spec.kernel = job.kernel;
+  MeasureSpec spec = measure_spec_of(job);
   spec.activations = activations_of(job);
-  spec.options = options_of(job);
-  spec.iterations = job.iterations;
-  spec.warmup = job.warmup;
-  spec.seed = job.seed;
   spec.progress = std::move(progress);
   return measure(world, spec);
 }

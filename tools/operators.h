@@ -67,6 +67,10 @@ struct Operator {
 
 [[nodiscard]] const std::vector<const Operator*>& operators();
 
+/// What every row takes from a job in the same way.
+[[nodiscard]] StreamOptions options_of(const Job& job);
+[[nodiscard]] MeasureSpec measure_spec_of(const Job& job);
+
 extern const Operator kAllGatherGemm, kAllGatherGemmDequant;
 
 }  // namespace tandem::tool
