@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocked multiply on one thread, driven as the compute engine drives it, as a ratio to the
-// FMA ceiling of the same kernel target in the same moment; and packing B, as a ratio to memcpy.
+// ceiling of the same instructions in the same moment; and packing B, as a ratio to memcpy.
 // For one target or shape:
 //   block_bench --benchmark_filter='avx2_f16/2048x2048x1024'
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/fma_ceiling.h"
+#include "bench/ceilings.h"
 #include "bench/side_by_side.h"
 #include "block/multiply.h"
 #include "platform/topology.h"
@@ -51,7 +51,7 @@ struct Problem {
         accumulators(make_bytes(block::accumulator_bytes(kernel, blocking))),
         weights{&kernel, s.k, s.n, nullptr} {
     a_view = dense(a.get(), kernel.type, s.m, s.k);
-    c_view = dense(c.get(), DType::f32, s.m, s.n);
+    c_view = dense(c.get(), kernel.accumulator, s.m, s.n);
     fill_random(a_view, 1);
     const auto source = make_bytes(static_cast<std::size_t>(s.k * s.n) * size_of(kernel.type));
     const Matrix b = dense(source.get(), kernel.type, s.k, s.n);
@@ -79,15 +79,19 @@ void multiply(Problem& p) {
     }
     for (std::int64_t col0 = 0; col0 < p.shape.n; col0 += p.blocking.nc) {
       const std::int64_t cols = std::min(p.blocking.nc, p.shape.n - col0);
-      for (std::int64_t k0 = 0; k0 < p.shape.k; k0 += tile::kKc) {
-        const std::int64_t kc = std::min(tile::kKc, p.shape.k - k0);
+      for (std::int64_t k0 = 0; k0 < p.shape.k; k0 += kernel.kc) {
+        const std::int64_t kc = std::min(kernel.kc, p.shape.k - k0);
         block::pack_a(kernel, p.rows.data(), rows, k0, kc, p.packed_a.get());
         block::multiply(p.weights, p.packed_a.get(), rows, k0, kc, col0, cols, p.accumulators.get(),
                         k0 == 0);
       }
       std::byte* to = p.c_view.row(row0) + static_cast<std::size_t>(col0) * sizeof(float);
-      block::store(kernel, p.accumulators.get(), rows, cols,
-                   {to, DType::f32, rows, cols, p.c_view.stride});
+      const Matrix part{to, kernel.accumulator, rows, cols, p.c_view.stride};
+      if (kernel.accumulator == DType::s32) {
+        block::dequantise(kernel, p.accumulators.get(), rows, col0, cols, {}, nullptr, part);
+      } else {
+        block::store(kernel, p.accumulators.get(), rows, cols, part);
+      }
     }
   }
 }
@@ -104,7 +108,7 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, Shape s
         for (int i = 0; i < repeats; ++i) multiply(problem);
         return operations * repeats;
       },
-      [&] { return run_fma_chains(kernel->target, 200'000); });
+      [&] { return run_ceiling(*kernel, 200'000); });
 }
 
 /// B of 4096 × 4096, larger than most caches as weights are, against memcpy of it.
@@ -134,7 +138,6 @@ void pack_b_bench(benchmark::State& state, const tile::Kernel* kernel, BLayout l
 const bool registered = [] {
   for (const tile::Kernel& kernel : tile::kernel_table()) {
     std::string why;
-    if (kernel.accumulator != DType::f32) continue;
     if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
     for (const BLayout layout : {BLayout::kn, BLayout::nk}) {
       const auto name = fmt::format("pack_b/{}_{}/{}", kernel.target, tandem::name(kernel.type),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Single kernels of the table: the micro-kernel with its panels in L1, at each row count, as a
-// ratio to the FMA ceiling; packing A as a ratio to memcpy of as many bytes. For one:
+// ratio to the ceiling of its instructions; packing A as a ratio to memcpy of as many bytes. For
+// one:
 //   tile_bench --benchmark_filter='multiply/avx2_f16'
 #include <algorithm>
 #include <cstring>
@@ -11,11 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "bench/fma_ceiling.h"
+#include "bench/ceilings.h"
 #include "bench/side_by_side.h"
 #include "platform/topology.h"
 #include "tandem/reference.h"
-#include "tile/contract.h"
 #include "tile/kernel.h"
 
 namespace tandem::bench {
@@ -33,41 +33,43 @@ Bytes make_bytes(std::size_t size) {
 }
 
 void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int rows) {
-  const auto a = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * kernel->a_bytes);
-  const auto b = make_bytes(static_cast<std::size_t>(kernel->nr * tile::kKc) * kernel->b_bytes);
+  const auto a = make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+  const auto b = make_bytes(static_cast<std::size_t>(kernel->nr * kernel->kc) * kernel->b_bytes);
   const auto tile = make_bytes(kernel->tile_bytes());
-  fill_random(dense(a.get(), DType::f32, kernel->mr, tile::kKc), 1);
-  fill_random(dense(b.get(), kernel->type, tile::kKc, kernel->nr), 2);
+  const DType a_type = kernel->type == DType::s8 ? DType::s8 : DType::f32;
+  fill_random(dense(a.get(), a_type, kernel->mr, kernel->kc), 1);
+  fill_random(dense(b.get(), kernel->type, kernel->kc, kernel->nr), 2);
   side_by_side(
       state,
       [&] {
         constexpr int kRepeats = 200;
         for (int i = 0; i < kRepeats; ++i) {
-          kernel->multiply(tile::kKc, a.get(), b.get(), tile.get(), rows, i == 0, {});
+          kernel->multiply(kernel->kc, a.get(), b.get(), tile.get(), rows, i == 0, {});
         }
-        return 2.0 * kRepeats * tile::kKc * rows * kernel->nr;
+        return static_cast<double>(2 * kRepeats * kernel->kc * rows * kernel->nr);
       },
-      [&] { return run_fma_chains(kernel->target, 20'000); });
+      [&] { return run_ceiling(*kernel, 20'000); });
 }
 
 /// Rows of A from L2 into a panel in L1, in elements per second, against memcpy of the panel.
 void pack_a_bench(benchmark::State& state, const tile::Kernel* kernel) {
   constexpr std::int64_t kRows = 64, kRepeats = 20;
-  const auto a = make_bytes(static_cast<std::size_t>(kRows * tile::kKc) * size_of(kernel->type));
-  const auto panel = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
-  const auto copy = make_bytes(static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
-  const Matrix view = dense(a.get(), kernel->type, kRows, tile::kKc);
+  const auto a = make_bytes(static_cast<std::size_t>(kRows * kernel->kc) * size_of(kernel->type));
+  const auto panel =
+      make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+  const auto copy = make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+  const Matrix view = dense(a.get(), kernel->type, kRows, kernel->kc);
   fill_random(view, 1);
   std::vector<const std::byte*> rows;
   for (std::int64_t i = 0; i < kRows; ++i) rows.push_back(view.row(i));
   const double elements =
-      static_cast<double>(kRepeats * (kRows / kernel->mr) * kernel->mr * tile::kKc);
+      static_cast<double>(kRepeats * (kRows / kernel->mr) * kernel->mr * kernel->kc);
   side_by_side(
       state,
       [&] {
         for (int repeat = 0; repeat < kRepeats; ++repeat) {
           for (std::int64_t row = 0; row + kernel->mr <= kRows; row += kernel->mr) {
-            kernel->pack_a(rows.data() + row, kernel->mr, tile::kKc, panel.get());
+            kernel->pack_a(rows.data() + row, kernel->mr, kernel->kc, panel.get());
             benchmark::ClobberMemory();
           }
         }
@@ -77,7 +79,7 @@ void pack_a_bench(benchmark::State& state, const tile::Kernel* kernel) {
         for (int repeat = 0; repeat < kRepeats; ++repeat) {
           for (std::int64_t row = 0; row + kernel->mr <= kRows; row += kernel->mr) {
             std::memcpy(copy.get(), panel.get(),
-                        static_cast<std::size_t>(kernel->mr * tile::kKc) * 4);
+                        static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
             benchmark::ClobberMemory();
           }
         }
@@ -95,7 +97,6 @@ void add(const std::string& name, Arguments... arguments) {
 const bool registered = [] {
   for (const tile::Kernel& kernel : tile::kernel_table()) {
     std::string why;
-    if (kernel.accumulator != DType::f32) continue;
     if (kernel.target == "scalar" || !kernel.runs_on(platform::cpu_features(), &why)) continue;
     const auto id = fmt::format("{}_{}", kernel.target, tandem::name(kernel.type));
     for (int rows = kernel.mr; rows >= 1; --rows) {

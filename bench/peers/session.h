@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/peers/ceilings.h"
+#include "bench/ceilings.h"
 #include "bench/peers/options.h"
 #include "bench/peers/peer.h"
 #include "bench/peers/report.h"

@@ -11,8 +11,15 @@ namespace {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Steps of k that all row panels take before any goes on: so many that the run of B stays in L1,
+/// where only the first of them waits for it. Half of 32 KiB, beside the A panel.
+std::int64_t run_steps(const PackedB& b) {
+  constexpr std::int64_t kBytes = 16 << 10;
+  return std::max(kBytes / b.step_bytes() / tile::kKc, std::int64_t{1}) * tile::kKc;
+}
+
 std::size_t a_panel_bytes(const tile::Kernel& kernel) {
-  return static_cast<std::size_t>(kernel.mr * tile::kKc) * kernel.a_bytes;
+  return static_cast<std::size_t>(kernel.mr * kernel.kc) * kernel.a_bytes;
 }
 
 /// Rows of a block dealt evenly over as few panels as hold them: 32 rows and mr = 12 give 11, 11
@@ -35,96 +42,106 @@ class RowPanels {
   std::int64_t count_, base_, extra_;
 };
 
-/// What the tiles of one block::multiply() fetch on the side. B's panels come from L3 or memory,
-/// and the hardware prefetchers alone hide that too late. So while one panel is multiplied, its
-/// tiles fetch the next one, in equal shares: during the first tile alone, all of it would be more
-/// than memory can deliver. Every other tile fetches a row of A's next K-block instead. Together
-/// 0.96 instead of 0.92 of the FMA ceiling for f16, 0.92 instead of 0.84 for f32 (288 × 2048 ×
-/// 1024, Zen 4, both targets).
+/// What the tiles of one block::multiply() fetch on the side. B comes from L3 or memory, and the
+/// hardware prefetchers alone hide that too late. So while a run of B is multiplied, its tiles
+/// fetch the next one, in equal shares: during the first tile alone, all of it would be more than
+/// memory can deliver. With many rows every other tile fetches a row of A's next K-block instead.
+/// Together 0.96 instead of 0.92 of the FMA ceiling for f16, 0.92 instead of 0.84 for f32 (288 ×
+/// 2048 × 1024, Zen 4, both targets).
 class Lookahead {
  public:
-  Lookahead(const PackedB& b, std::int64_t rows, std::int64_t tiles, std::int64_t k0,
-            std::int64_t kc, const std::byte* const* rows_ahead)
+  Lookahead(const PackedB& b, std::int64_t rows, std::int64_t tiles,
+            const std::byte* const* rows_ahead, std::int64_t next_k)
       : rows_(rows),
-        kc_(kc),
-        single_(tiles == 1),
-        last_(k0 + kc >= b.k),
+        tiles_(tiles),
+        few_(2 * b.kernel->k_group * static_cast<std::int64_t>(b.kernel->b_bytes)),
+        // With fewer rows B is what counts: 0.93 instead of 0.76 of the ceiling for s8 with 24.
+        rows_ahead_(rows <= 48 ? nullptr : rows_ahead),
         a_step_(static_cast<std::int64_t>(size_of(b.kernel->type))),
-        b_step_(ceil_div(b.kernel->nr * static_cast<std::int64_t>(b.kernel->b_bytes),
-                         ceil_div(tiles, 2))),
-        rows_ahead_(last_ ? nullptr : rows_ahead),
-        a_skip_((k0 + kc) * a_step_) {}
+        b_step_(ceil_div(b.step_bytes(), rows_ahead_ == nullptr ? tiles : ceil_div(tiles, 2))),
+        a_skip_(next_k * a_step_) {}
 
-  [[nodiscard]] bool last_k_block() const { return last_; }
-
-  /// For tile i of a panel. `next` is the panel that follows.
-  tile::Ahead for_tile(std::int64_t i, const std::byte* panel, const std::byte* next) {
-    if (i % 2 == 1 && rows_ahead_ != nullptr && row_ < rows_) {
-      return {rows_ahead_[row_++] + a_skip_, a_step_};
-    }
-    // Up to 8 rows, B is read as fast as memory delivers it in plain order (0.19 of the ceiling for
-    // one row of f16, 20 GB/s); more requests only get in the way (0.13).
-    if (rows_ <= 8) return {panel, 0};
-    // Nobody has fetched this panel before. 4 KiB ahead in it: f32 with 16 rows 0.76 of the
-    // ceiling, against 0.60 a whole panel ahead and 0.56 without.
-    if (single_) return {panel + 4096, b_step_};
-    return {next + i / 2 * b_step_ * kc_, b_step_};
+  /// For tile i of a run of `steps`. `next` is the run that follows.
+  tile::Ahead for_tile(std::int64_t i, std::int64_t steps, const std::byte* run,
+                       const std::byte* next) {
+    // So few rows need B faster than memory delivers it. It comes fastest in plain order (0.19 of
+    // the ceiling for one row of f16, 20 GB/s); more requests only get in the way (0.13).
+    if (rows_ <= few_) return {run, 0};
+    // Nobody has fetched this run before. 4 KiB ahead in it: f32 with 16 rows 0.76 of the ceiling,
+    // against 0.60 a whole panel ahead and 0.56 without.
+    if (tiles_ == 1) return {run + 4096, b_step_};
+    if (rows_ahead_ == nullptr) return {next + i * b_step_ * steps, b_step_};
+    if (i % 2 == 0) return {next + i / 2 * b_step_ * steps, b_step_};
+    if (row_ == rows_) return {run, 0};
+    return {rows_ahead_[row_++] + a_skip_, a_step_};
   }
 
  private:
-  std::int64_t rows_, kc_;
-  bool single_, last_;
-  std::int64_t a_step_, b_step_;
+  std::int64_t rows_, tiles_, few_;
   const std::byte* const* rows_ahead_;
+  std::int64_t a_step_, b_step_;
   std::int64_t a_skip_;
   std::int64_t row_ = 0;
 };
 
 }  // namespace
 
-// Packed A (mc × kKc) is read once per B panel and the accumulators (mc × nc) once per K-block, so
+// Packed A (mc × kc) is read once per B panel and the accumulators (mc × nc) once per K-block, so
 // both live in L2, in five eighths of it: B panels, rows to come and C pass through the rest. Each
-// row costs 4 · (kKc + nc) bytes.
+// row costs kc elements of packed A and nc accumulators.
 // - mc decides how often B is read, once per mc rows. 96 rows are 2 bytes of f16 per 192
-// operations,
-//   1 GB/s for one core; 144 rows measured no faster, and would coarsen what a chunk can complete.
-//   96 is a multiple of every kernel's mr.
+//   operations, 1 GB/s for one core; 144 rows measured no faster, and would coarsen what a chunk
+//   can complete. 96 is a multiple of every kernel's mr.
 // - nc decides how often A is packed, once per nc columns, at up to half a cycle per element
-//   against nc / 16 cycles of multiplying: at most a hundredth from 800 columns on.
+//   against nc / 16 cycles of multiplying: at most a hundredth from 800 columns on. Where L2 is too
+//   small for that, a few hundred columns and some misses are still better than packing again.
 Blocking blocking_for(const tile::Kernel& kernel, const base::CacheSizes& caches) {
   constexpr std::int64_t kRows = 96;
-  constexpr std::int64_t kMaxColumns = 1024;
+  constexpr std::int64_t kMinColumns = 256, kMaxColumns = 1024;
   const auto multiple = [](std::int64_t value, std::int64_t of) {
     return std::max<std::int64_t>(1, value / of) * of;
   };
-  const auto element = static_cast<std::int64_t>(size_of(kernel.accumulator));
-  const std::int64_t row_elements = caches.l2 / 8 * 5 / element / kRows;
+  const std::int64_t sums_bytes =
+      caches.l2 / 8 * 5 / kRows - kernel.kc * static_cast<std::int64_t>(kernel.a_bytes);
+  const std::int64_t columns = sums_bytes / static_cast<std::int64_t>(size_of(kernel.accumulator));
   return {.mc = multiple(kRows, kernel.mr),
-          .nc = multiple(std::min(kMaxColumns, row_elements - tile::kKc), kernel.nr)};
+          .nc = multiple(std::clamp(columns, kMinColumns, kMaxColumns), kernel.nr)};
 }
 
 std::size_t PackedB::panel_bytes() const {
   return static_cast<std::size_t>(padded(k) * kernel->nr) * kernel->b_bytes;
 }
 
-const std::byte* PackedB::at(std::int64_t panel, std::int64_t k0) const {
+const std::byte* PackedB::at(std::int64_t panel, std::int64_t step) const {
   // K-blocks of all panels lie together: a multiply reads neighbouring panels of one K-block.
-  const std::int64_t depth = padded(std::min(tile::kKc, k - k0));
-  return data +
-         static_cast<std::size_t>((k0 * panels() + depth * panel) * kernel->nr) * kernel->b_bytes;
+  const std::int64_t block = step / kernel->kc * kernel->kc;
+  const std::int64_t depth = padded(std::min(kernel->kc, k - block));
+  return data + (block * panels() + depth * panel + (step - block)) * step_bytes();
 }
 
 void pack_b(ConstMatrix b, BLayout layout, std::int64_t begin, std::int64_t end, PackedB& out) {
   const tile::Kernel& kernel = *out.kernel;
-  for (std::int64_t k0 = 0; k0 < out.k; k0 += tile::kKc) {
-    const std::int64_t kc = std::min(tile::kKc, out.k - k0);
+  const auto pack = [&](std::int64_t panel, std::int64_t k0, std::int64_t steps) {
+    const std::int64_t col0 = panel * kernel.nr;
+    const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, out.n - col0));
+    const std::int64_t from = layout == BLayout::kn ? k0 * b.stride + col0 : col0 * b.stride + k0;
+    kernel.pack_b(
+        static_cast<const std::byte*>(b.data) + static_cast<std::size_t>(from) * kernel.b_bytes,
+        b.stride, layout, steps, cols, out.data + (out.at(panel, k0) - out.data));
+  };
+  // In the order in which B lies. Rows of K×N in bundles: a panel takes part of a line of each, and
+  // the rest has to be in cache still when the next panel comes for it.
+  constexpr std::int64_t kBundle = tile::kKc;
+  if (layout == BLayout::kn) {
+    for (std::int64_t k0 = 0; k0 < out.k; k0 += kBundle) {
+      const std::int64_t steps = std::min(kBundle, out.k - k0);
+      for (std::int64_t panel = begin; panel < end; ++panel) pack(panel, k0, steps);
+    }
+  } else {
     for (std::int64_t panel = begin; panel < end; ++panel) {
-      const std::int64_t col0 = panel * kernel.nr;
-      const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, out.n - col0));
-      const std::int64_t from = layout == BLayout::kn ? k0 * b.stride + col0 : col0 * b.stride + k0;
-      kernel.pack_b(
-          static_cast<const std::byte*>(b.data) + static_cast<std::size_t>(from) * kernel.b_bytes,
-          b.stride, layout, kc, cols, out.data + (out.at(panel, k0) - out.data));
+      for (std::int64_t k0 = 0; k0 < out.k; k0 += kernel.kc) {
+        pack(panel, k0, std::min(kernel.kc, out.k - k0));
+      }
     }
   }
 }
@@ -158,20 +175,31 @@ void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, st
   const RowPanels row_panels(rows, kernel.mr);
   const std::int64_t panel0 = col0 / kernel.nr;
   const std::int64_t col_panels = ceil_div(cols, kernel.nr);
-  Lookahead lookahead(b, rows, row_panels.count(), k0, kc, rows_ahead);
+  const bool last_k_block = k0 + kc >= b.k;
+  Lookahead lookahead(b, rows, row_panels.count(), last_k_block ? nullptr : rows_ahead, k0 + kc);
+  // A single row panel reads B once however it is cut; runs would only interrupt the stream.
+  const std::int64_t longest = row_panels.count() == 1 ? kc : run_steps(b);
+  const auto a_step = static_cast<std::int64_t>(kernel.a_bytes);
   for (std::int64_t j = 0; j < col_panels; ++j) {
-    const std::byte* b_panel = b.at(panel0 + j, k0);
-    const std::byte* next_panel = b_panel;
+    const std::byte* panel = b.at(panel0 + j, k0);
+    const std::byte* next_panel = panel;
     if (j + 1 < col_panels) {
       next_panel = b.at(panel0 + j + 1, k0);
-    } else if (!lookahead.last_k_block()) {
+    } else if (!last_k_block) {
       next_panel = b.at(panel0, k0 + kc);
     }
-    for (std::int64_t i = 0; i < row_panels.count(); ++i) {
-      kernel.multiply(
-          kc, packed_a + static_cast<std::size_t>(i) * a_panel_bytes(kernel), b_panel,
-          accumulators + static_cast<std::size_t>(i * col_panels + j) * kernel.tile_bytes(),
-          row_panels.rows(i), first, lookahead.for_tile(i, b_panel, next_panel));
+    for (std::int64_t k = 0; k < kc; k += longest) {
+      const std::int64_t steps = std::min(longest, kc - k);
+      const std::byte* run = panel + k * b.step_bytes();
+      const std::byte* next = k + steps < kc ? run + steps * b.step_bytes() : next_panel;
+      for (std::int64_t i = 0; i < row_panels.count(); ++i) {
+        const int height = row_panels.rows(i);
+        kernel.multiply(
+            steps,
+            packed_a + static_cast<std::size_t>(i) * a_panel_bytes(kernel) + k * height * a_step,
+            run, accumulators + static_cast<std::size_t>(i * col_panels + j) * kernel.tile_bytes(),
+            height, first && k == 0, lookahead.for_tile(i, steps, run, next));
+      }
     }
   }
 }

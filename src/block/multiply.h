@@ -35,16 +35,21 @@ struct PackedB {
   std::byte* data = nullptr;
   const std::int32_t* bias = nullptr;  ///< s8: for every packed column; null when all zero
 
-  /// Steps of k as they are packed: whole groups. kKc is a multiple of every group.
+  /// Steps of k as they are packed: whole groups. A kernel's kc is a multiple of its group.
   [[nodiscard]] std::int64_t padded(std::int64_t steps) const {
     return (steps + kernel->k_group - 1) / kernel->k_group * kernel->k_group;
   }
   [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
+  /// Bytes of one step of k in a panel.
+  [[nodiscard]] std::int64_t step_bytes() const {
+    return kernel->nr * static_cast<std::int64_t>(kernel->b_bytes);
+  }
   [[nodiscard]] std::size_t panel_bytes() const;  ///< of one panel, all of K
   [[nodiscard]] std::size_t bytes() const {
     return static_cast<std::size_t>(panels()) * panel_bytes();
   }
-  [[nodiscard]] const std::byte* at(std::int64_t panel, std::int64_t k0) const;
+  /// Step `step` of a panel: the beginning of a K-block, or a whole number of groups further.
+  [[nodiscard]] const std::byte* at(std::int64_t panel, std::int64_t step) const;
 };
 
 /// Packs panels [begin, end) of `b` into `out`; disjoint ranges may be packed concurrently.

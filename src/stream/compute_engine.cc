@@ -75,8 +75,12 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
   // Rows that are all here can be fetched ahead of their packing.
   const bool complete = arrivals.ready(block.row0, row_end, job.weights->k);
   const std::byte* const* ahead = complete ? scratch.rows.data() : nullptr;
-  for (std::int64_t k0 = 0; k0 < job.weights->k; k0 += tile::kKc) {
-    const std::int64_t kc = std::min(tile::kKc, job.weights->k - k0);
+  for (std::int64_t k0 = 0, kc = 0; k0 < job.weights->k; k0 += kc) {
+    kc = std::min(kernel.kc - k0 % kernel.kc, job.weights->k - k0);
+    // Integer sums may be cut anywhere: what has arrived need not wait for the rest of its block.
+    while (kc > tile::kKc && !complete && !arrivals.ready(block.row0, row_end, k0 + kc)) {
+      kc = (kc / 2 + tile::kKc - 1) / tile::kKc * tile::kKc;
+    }
     Status arrived = arrivals.wait(block.row0, row_end, k0 + kc, job.timeout);
     if (!arrived.ok()) return arrived;
     platform::protocol_step("arrival to reading");

@@ -21,9 +21,13 @@ namespace {
 struct Avx512Vnni {
   using Vector = __m512i;
   static constexpr int kLanes = 16;
-  static constexpr int kVectors = 2;  // each broadcast of A serves two multiplies
-  static constexpr int kMr = 12;      // 24 sums, 2 of B and a broadcast of 32 registers
+  static constexpr int kVectors = 2;
+  static constexpr int kMr = 12;  // 24 sums, 2 of B and a broadcast of 32 registers
   static constexpr std::int32_t kOffset = 128;
+  // Long blocks: a tile of sums is loaded and stored once per block, which weighs as much here as
+  // four times the arithmetic would. 0.96 of the ceiling instead of 0.93 with 256 (128 × 4096 ×
+  // 4096, Zen 4); with 8 rows and B from memory 0.87 instead of 0.73.
+  static constexpr std::int64_t kKBlock = 4096;
 
   TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector zero() { return _mm512_setzero_si512(); }
   TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector load(const std::byte* from) {

@@ -93,16 +93,29 @@ void multiply_dot4(std::int64_t kc, const std::byte* a_panel, const std::byte* b
   by_rows[rows - 1](kc, a_panel, b_panel, reinterpret_cast<std::int32_t*>(tile), first, ahead);
 }
 
+/// One line of A, each byte with the offset added. In words, since gcc 12 makes no vectors of
+/// std::byte.
+template <class Policy>
+TANDEM_DOT4_TARGET [[gnu::always_inline]] inline void pack_line(const std::byte* from,
+                                                                std::byte* to) {
+  constexpr std::uint64_t kFlip = 0x0101010101010101U * std::uint64_t{Policy::kOffset};
+  std::array<std::uint64_t, kLineBytes / 8> words;
+  std::memcpy(words.data(), from, kLineBytes);
+  for (std::uint64_t& word : words) word ^= kFlip;
+  std::memcpy(to, words.data(), kLineBytes);
+}
+
 /// Kernel::pack_a: lines of 64 bytes, each a + kOffset, of the rows in turn. Behind the last step
 /// anything may stand, as B is zero there.
 template <class Policy>
-void pack_a_dot4(const std::byte* const* rows, int row_count, std::int64_t kc, std::byte* panel) {
+TANDEM_DOT4_TARGET void pack_a_dot4(const std::byte* const* rows, int row_count, std::int64_t kc,
+                                    std::byte* panel) {
   constexpr auto kFlip = static_cast<std::byte>(Policy::kOffset);
   for (int r = 0; r < row_count; ++r) {
     std::byte* to = panel + r * kLineBytes;
     std::int64_t k = 0;
     for (; k + kLineBytes <= kc; k += kLineBytes, to += row_count * kLineBytes) {
-      for (std::int64_t i = 0; i < kLineBytes; ++i) to[i] = rows[r][k + i] ^ kFlip;
+      pack_line<Policy>(rows[r] + k, to);
     }
     for (std::int64_t i = 0; k + i < kc; ++i) to[i] = rows[r][k + i] ^ kFlip;
     for (std::int64_t i = kc - k; i % kDot != 0; ++i) to[i] = std::byte{0};
@@ -130,6 +143,7 @@ Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_
   }
   kernel.a_offset = Policy::kOffset;
   kernel.k_group = kDot;
+  kernel.kc = Policy::kKBlock;
   return kernel;
 }
 

@@ -14,6 +14,7 @@
 #include "base/cpu_features.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
+#include "tile/contract.h"
 #include "tile/dequantise.h"
 
 namespace tandem::tile {
@@ -34,7 +35,7 @@ inline constexpr std::int64_t kChunk = 16;
 
 /// The three shapes that kernels exchange. A panels and tiles are 64-byte aligned:
 ///
-/// - A panel: 1..mr rows of up to kKc values, widened (f32 for float operands). Cut along k into
+/// - A panel: 1..mr rows of up to kc values, widened (f32 for float operands). Cut along k into
 ///   chunks of kChunk; a chunk holds kChunk values of the first row, then of the second, … The
 ///   micro-kernel broadcasts A one value at a time, so rows need no transposition, and it walks the
 ///   panel from front to back, as the hardware prefetchers expect.
@@ -43,11 +44,16 @@ inline constexpr std::int64_t kChunk = 16;
 /// - Tile: mr × nr accumulators, row-major.
 struct Kernel {
   std::string_view target;  ///< "avx512", "avx2", "neon", "scalar"
-  DType type;               ///< operand type: f16, bf16, f32
-  DType accumulator;        ///< f32
+  DType type;               ///< operand type: f16, bf16, f32, s8
+  DType accumulator;        ///< f32; of s8, s32
   int mr, nr;               ///< rows and columns of the register block
   std::size_t a_bytes;      ///< bytes of one element of packed A
   std::size_t b_bytes;      ///< bytes of one element of packed B
+
+  /// Steps of k in a K-block, a multiple of kKc. For floats the contract says how many. Integer
+  /// sums are the same in any order: an s8 kernel may have longer blocks and be called for parts of
+  /// one.
+  std::int64_t kc = kKc;
 
   /// True when the CPU can run it; when false *why names the missing features.
   bool (*runs_on)(const base::CpuFeatures& cpu, std::string* why);
@@ -62,7 +68,7 @@ struct Kernel {
                  std::byte* panel);
 
   /// For the first `rows` (1..mr) rows of the tile: tile = chain when `first`, else tile + chain,
-  /// where chain is the contract's fma chain from zero over kc (1..kKc) steps.
+  /// where chain is the contract's fma chain from zero over kc (1..Kernel::kc) steps.
   void (*multiply)(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
                    std::byte* tile, int rows, bool first, Ahead ahead);
 

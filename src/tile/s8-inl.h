@@ -46,6 +46,9 @@ constexpr int kS8Vectors = 2;
 constexpr int kS8Rows = 6;  // the multiply has two sums per vector here. Not measured.
 #endif
 constexpr int kS8Nr = kS8Vectors * kLanes;
+/// Steps of a K-block: sums are loaded and stored a quarter as often as with 256. 0.90 instead of
+/// 0.88 of the ceiling (128 × 4096 × 4096, AVX2, Zen 4).
+constexpr std::int64_t kS8KBlock = 1024;
 
 template <int rows>
 HWY_NOINLINE void multiply_s8_rows(std::int64_t kc, const std::int32_t* HWY_RESTRICT a,

@@ -60,8 +60,8 @@ class S8 : public testing::TestWithParam<tile::Kernel> {
     for (std::int64_t i = 0; i < s.m; ++i) {
       rows.push_back(reinterpret_cast<const std::byte*>(a.data() + i * s.k));
     }
-    for (std::int64_t k0 = 0; k0 < s.k; k0 += tile::kKc) {
-      const std::int64_t kc = std::min(tile::kKc, s.k - k0);
+    for (std::int64_t k0 = 0; k0 < s.k; k0 += kernel.kc) {
+      const std::int64_t kc = std::min(kernel.kc, s.k - k0);
       pack_a(kernel, rows.data(), s.m, k0, kc, packed_a.data());
       block::multiply(packed, packed_a.data(), s.m, k0, kc, 0, s.n, sums.data(), k0 == 0);
     }
@@ -85,7 +85,11 @@ TEST_P(S8, SumsAreExactAroundEveryEdge) {
   std::mt19937 random(8);
   for (std::int64_t m : {1, kernel.mr - 1, kernel.mr, kernel.mr + 1, 3 * kernel.mr + 2}) {
     for (std::int64_t n : {1, kernel.nr - 1, kernel.nr, kernel.nr + 1, 2 * kernel.nr + 5}) {
-      for (std::int64_t k : {1, 2, 3, 4, 5, 63, 64, 65, 255, 256, 257, 515}) {
+      for (std::int64_t k : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4},
+                             std::int64_t{5}, std::int64_t{63}, std::int64_t{64}, std::int64_t{65},
+                             std::int64_t{255}, std::int64_t{256}, std::int64_t{257},
+                             std::int64_t{515}, kernel.kc - 1, kernel.kc + 1, kernel.kc + 261}) {
+        if (k > 600 && m + n > kernel.mr + kernel.nr + 2) continue;
         if (m < 1) continue;
         const Shape s{m, n, k, random() % 2 == 0 ? BLayout::kn : BLayout::nk};
         const bool kn = s.layout == BLayout::kn;

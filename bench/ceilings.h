@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/cpu_features.h"
+#include "tile/kernel.h"
 
 namespace tandem::bench {
 
@@ -34,5 +35,8 @@ enum class S8Step : std::uint8_t {
 /// multiply-add, whatever its type. The CPU must have the instructions.
 double run_fma_chains(Isa isa, std::int64_t steps);
 double run_s8_chains(S8Step step, std::int64_t steps);
+
+/// The loop that bounds this kernel: the same arithmetic with the same vectors.
+double run_ceiling(const tile::Kernel& kernel, std::int64_t steps);
 
 }  // namespace tandem::bench

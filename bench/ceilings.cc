@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The register-only loops. 12 chains hide a latency of 4 to 5 cycles at two instructions per cycle
-// and leave operands and a temporary in 16 registers. An empty asm statement that claims to change
-// a register keeps compilers from moving loop-invariant products out of the loop; it emits nothing.
-#include "bench/peers/ceilings.h"
+// and leave operands and a temporary in 16 registers. Products that stay the same are in assembly,
+// so that no compiler moves them out of the loop; softer hints cost copies of registers or spills
+// with gcc 12, and made the ceiling too low.
+#include "bench/ceilings.h"
 
 #include <cmath>
+
+#include "platform/topology.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -72,15 +75,17 @@ double run_fma_scalar(std::int64_t steps) {
 
 // One vpmaddwd multiplies 2 · bytes / 4 pairs of 16-bit values; vpaddd adds the sums up.
 [[gnu::target("avx2")]] double run_madd_avx2(std::int64_t steps) {
-  __m256i a = _mm256_set1_epi16(a_source), b = _mm256_set1_epi16(b_source);
+  const __m256i a = _mm256_set1_epi16(a_source), b = _mm256_set1_epi16(b_source);
   __m256i chain[kChains];
 #pragma GCC unroll 12
   for (int i = 0; i < kChains; ++i) chain[i] = _mm256_set1_epi32(i);
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) {
-      chain[i] = _mm256_add_epi32(chain[i], _mm256_madd_epi16(a, b));
-      asm("" : "+x"(a), "+x"(chain[i]));
+      asm volatile("vpmaddwd %2, %1, %%ymm15\n\tvpaddd %%ymm15, %0, %0"
+                   : "+x"(chain[i])
+                   : "x"(a), "x"(b)
+                   : "xmm15");
     }
   }
 #pragma GCC unroll 12
@@ -90,15 +95,17 @@ double run_fma_scalar(std::int64_t steps) {
 }
 
 [[gnu::target("avx512f,avx512bw")]] double run_madd_avx512(std::int64_t steps) {
-  __m512i a = _mm512_set1_epi16(a_source), b = _mm512_set1_epi16(b_source);
+  const __m512i a = _mm512_set1_epi16(a_source), b = _mm512_set1_epi16(b_source);
   __m512i chain[kChains];
 #pragma GCC unroll 12
   for (int i = 0; i < kChains; ++i) chain[i] = _mm512_set1_epi32(i);
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) {
-      chain[i] = _mm512_add_epi32(chain[i], _mm512_madd_epi16(a, b));
-      asm("" : "+v"(a), "+v"(chain[i]));
+      asm volatile("vpmaddwd %2, %1, %%zmm15\n\tvpaddd %%zmm15, %0, %0"
+                   : "+v"(chain[i])
+                   : "v"(a), "v"(b)
+                   : "xmm15");
     }
   }
 #pragma GCC unroll 12
@@ -204,6 +211,11 @@ double run_fma_chains(Isa isa, std::int64_t steps) {
   if (isa == Isa::neon) return run_fma_neon(steps);
 #endif
   return run_fma_scalar(steps);
+}
+
+double run_ceiling(const tile::Kernel& kernel, std::int64_t steps) {
+  if (kernel.accumulator == DType::f32) return run_fma_chains(isa_of(kernel.target), steps);
+  return run_s8_chains(choose_s8_step(platform::cpu_features(), kernel.target), steps);
 }
 
 double run_s8_chains([[maybe_unused]] S8Step step, [[maybe_unused]] std::int64_t steps) {
