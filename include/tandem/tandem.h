@@ -8,6 +8,7 @@
 #include "tandem/launch.h"
 #include "tandem/matrix.h"
 #include "tandem/measure.h"
+#include "tandem/plan.h"
 #include "tandem/reference.h"
 #include "tandem/status.h"
 #include "tandem/stream_options.h"

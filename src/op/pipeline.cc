@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "op/link_tiles.h"
 #include "platform/delay.h"
 #include "platform/topology.h"
 #include "tile/contract.h"
@@ -44,7 +45,10 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
-  auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code())});
+  LinkBelief belief = believe(weights, options, self->world_->size());
+  auto codes =
+      self->world_->exchange({static_cast<std::int64_t>(local.code()), belief.row_picoseconds,
+                              belief.bytes_per_second, belief.latency_nanoseconds});
   if (!local.ok()) return local;
   if (!codes.ok()) return codes.status();
   for (std::size_t r = 0; r < codes->size(); ++r) {
@@ -52,6 +56,11 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
     if (code == StatusCode::kOk) continue;
     return Status(
         code, fmt::format("rank {} could not create its part of the operator: {}", r, name(code)));
+  }
+  if (plans_for_link(options)) {
+    for (const symm::Terms& t : *codes) belief = belief.slower({t[1], t[2], t[3]});
+    plan_for_link(belief, self->world_->size(), options.max_rows, weights.kernel->mr,
+                  self->policy_);
   }
   if (Status status = self->create_window(); !status.ok()) return status;
   return self;

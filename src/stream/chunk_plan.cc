@@ -31,10 +31,14 @@ ChunkPlan::ChunkPlan(const TilePolicy& policy, std::int64_t rows) : rows_(rows),
   tile_m_ = policy.tile_m;
   if (tile_m_ == 0) {
     tile_m_ = one_block ? std::max<std::int64_t>(rows, 1)
-                        : ceil_div(ceil_div(rows, kTargetChunks), kRowQuantum) * kRowQuantum;
+              : policy.link_tile_m > 0
+                  ? policy.link_tile_m
+                  : ceil_div(ceil_div(rows, kTargetChunks), kRowQuantum) * kRowQuantum;
   }
   tile_k_ = policy.whole_rows ? k_ : policy.tile_k;
-  if (tile_k_ == 0) tile_k_ = one_block ? tile::kKc : k_;
+  if (tile_k_ == 0) {
+    tile_k_ = !one_block ? k_ : policy.link_tile_k > 0 ? policy.link_tile_k : tile::kKc;
+  }
   tile_k_ = std::min(tile_k_, k_);
 
   const std::int64_t tiles_down = ceil_div(rows, tile_m_);

@@ -4,6 +4,7 @@
 // shard's shape, so that sender and receiver agree without talking. A chunk is a run of tiles in
 // row-major tile order: some whole tile rows, or a part of one tile row. Chunks fill stages, the
 // pieces of a shard that a window holds at a time. Used by both engines.
+// On a link the sizes that make_plan() found are part of the policy, the same on every rank.
 // Source: ComputeOptimalChunkSize() of the PTO AllGather + GEMM example (64 to 128 chunks).
 #pragma once
 
@@ -20,6 +21,9 @@ struct TilePolicy {
   std::int64_t block_rows = 1;          ///< rows that the multiply takes at a time (mc)
   bool whole_rows = false;              ///< cut along rows only
   std::int64_t stage_rows = kNoStages;  ///< rows that a stage has room for, at least 1
+  /// What stands for 0 above where a link carries the chunks: rows of a tile of a shard of several
+  /// row blocks, columns of a tile of one that is a single block. 0 = no link.
+  std::int64_t link_tile_m = 0, link_tile_k = 0;
 
   static constexpr std::int64_t kNoStages = std::int64_t{1} << 62;
 };

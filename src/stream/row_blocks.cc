@@ -10,20 +10,23 @@ namespace tandem::stream {
 namespace {
 
 /// Cuts rows [row0, row0 + rows) into the fewest blocks, of even size rather than with a short last
-/// one.
+/// one: see block_step().
 void add_blocks(std::int64_t row0, std::int64_t rows, const RowBlockPolicy& policy,
                 std::vector<RowBlock>& blocks) {
   if (rows == 0) return;
-  const std::int64_t count = (rows + policy.most_rows - 1) / policy.most_rows;
-  const std::int64_t even = (rows + count - 1) / count;
-  const std::int64_t quanta = (even + policy.quantum - 1) / policy.quantum;
-  const std::int64_t step = std::min(quanta * policy.quantum, policy.most_rows);
+  const std::int64_t step = block_step(rows, policy.most_rows, policy.quantum);
   for (std::int64_t done = 0; done < rows; done += step) {
     blocks.push_back({row0 + done, std::min(step, rows - done)});
   }
 }
 
 }  // namespace
+
+std::int64_t block_step(std::int64_t rows, std::int64_t most_rows, std::int64_t quantum) {
+  const std::int64_t count = (rows + most_rows - 1) / most_rows;
+  const std::int64_t even = (rows + count - 1) / count;
+  return std::min((even + quantum - 1) / quantum * quantum, most_rows);
+}
 
 std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
                                       const RowBlockPolicy& policy) {

@@ -28,6 +28,10 @@ struct RowBlockPolicy {
   bool merge_own = true;
 };
 
+/// The rows of all blocks but the last when a run of `rows` ≥ 1 rows is cut.
+[[nodiscard]] std::int64_t block_step(std::int64_t rows, std::int64_t most_rows,
+                                      std::int64_t quantum);
+
 /// Every row exactly once. `shards` holds the plans of every rank in rank order. No block goes past
 /// the end of a stage.
 [[nodiscard]] std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
