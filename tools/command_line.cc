@@ -36,6 +36,15 @@ CLI::Validator seed() {
 CLI::Validator link_text() {
   return {[](std::string& text) { return check_link(text); }, ""};
 }
+CLI::Validator number(bool positive) {
+  return {[=](std::string& text) { return check_number(text, positive); }, ""};
+}
+CLI::Validator rank_counts() {
+  return {[](std::string& text) {
+            return parse_integers(text, 1, kMostPlannedRanks).status().message();
+          },
+          ""};
+}
 CLI::Validator row_list() {
   return {[](std::string& text) { return check_row_list(text); }, ""};
 }
@@ -247,6 +256,70 @@ void add_launch(CLI::App& app, Parser& parser) {
   });
 }
 
+void add_plan(CLI::App& app, Parser& parser) {
+  CLI::App* command =
+      app.add_subcommand("plan", "predict an operator on other machines: times, chunks, limits");
+  command->footer(
+      "A model, not a run: docs/scaling.md has its formulas and how well they hold. Only\n"
+      "the rate of a rank is measured, here and in a second or two, unless --gflops gives it.\n\n"
+      "Examples:\n"
+      "  tandem plan --m 8192 --k 4096 --n 4096 --link 10Gbit/s,20us --gflops 110\n"
+      "  tandem plan --rows-per-rank 512 --ranks 8,64,512 --ranks-per-node 8 --json");
+  auto o = std::make_shared<PlanOptions>();
+  command->add_option("-n,--ranks", o->ranks, "numbers of ranks (default 2,4,8,...,4096)")
+      ->check(rank_counts());
+  auto* m = command->add_option("--m", o->m, "rows of gathered A, over all ranks (default 4096)")
+                ->check(integer_in(1, kMaxSize));
+  command->add_option("--rows-per-rank", o->rows_per_rank, "rows of each rank, in place of --m")
+      ->check(integer_in(1, kMaxSize))
+      ->excludes(m);
+  command->add_option("--k", o->k, "columns of A, rows of B (default 2048)")
+      ->check(integer_in(1, kMaxSize));
+  auto* n = command->add_option("--n", o->n, "columns of B and C on every rank (default 1024)")
+                ->check(integer_in(1, kMaxSize));
+  command
+      ->add_option("--n-total", o->n_total,
+                   "columns that the ranks share out among them, in place of --n")
+      ->check(integer_in(1, kMaxSize))
+      ->excludes(n);
+  const std::vector<std::string> types{"f16", "bf16", "f32", "s8"};
+  command->add_option("--a-type", o->a_type, choice("type of A and B", types, "f16"))
+      ->check(one_of(types));
+  command->add_option("--link", o->link, "link of each machine (default 1Gbit/s,50us)")
+      ->check(link_text());
+  command
+      ->add_option("--wiring", o->wiring,
+                   "shared (default): one link for each machine; mesh: one to every other")
+      ->check(one_of({"shared", "mesh"}));
+  command->add_option("--ranks-per-node", o->ranks_per_node, "ranks of one machine (default 1)")
+      ->check(integer_in(1, kMostPlannedRanks));
+  command
+      ->add_option("--gflops", o->gflops, "GFLOP/s of one rank (default: measured on this machine)")
+      ->check(number(true));
+  command
+      ->add_option("--compute-threads", o->compute_threads,
+                   "threads of the rank that is measured (default 1)")
+      ->check(integer_in(1, kMostThreads));
+  command
+      ->add_option("--memory", o->memory_gb,
+                   "GB/s that the ranks of one machine read and write together (default 30)")
+      ->check(number(true));
+  command
+      ->add_option("--chunk-cost", o->chunk_us,
+                   "CPU time of a chunk in us, 0 with a core to spare (default 45)")
+      ->check(number(false));
+  command
+      ->add_option("--byte-cost", o->byte_ns,
+                   "CPU time of a byte from the network in ns (default 0)")
+      ->check(number(false));
+  command->add_option("--tile-m", o->tile_m, "rows of a tile of A (default 0: the best)")
+      ->check(integer_in(0, kMaxSize));
+  command->add_option("--tile-k", o->tile_k, "columns of a tile of A (default 0: the best)")
+      ->check(integer_in(0, kMaxSize));
+  command->add_flag("--json", o->json, "print one JSON object, on failure {\"error\": {...}}");
+  command->callback([&parser, o] { parser.action = [o] { return plan(*o); }; });
+}
+
 std::unique_ptr<CLI::App> make_app(Parser& parser) {
   auto app = std::make_unique<CLI::App>(
       "Streaming AllGather + GEMM on CPU ranks: the multiply starts on each piece of A the moment "
@@ -267,6 +340,7 @@ std::unique_ptr<CLI::App> make_app(Parser& parser) {
   add_info(*app, parser);
   for (const VerbText& verb : kVerbs) add_verb(*app, parser, verb);
   add_check(*app, parser);
+  add_plan(*app, parser);
   add_launch(*app, parser);
   return app;
 }

@@ -10,6 +10,7 @@
 #include "job_options.h"
 #include "operators.h"
 #include "outcome.h"
+#include "plan_options.h"
 
 namespace tandem::tool {
 
@@ -33,6 +34,7 @@ struct LaunchOptions {
 [[nodiscard]] Outcome bench(const Operator& op, const JobOptions& options,
                             const std::vector<std::string>& arguments);
 [[nodiscard]] Outcome check(const CheckOptions& options);
+[[nodiscard]] Outcome plan(const PlanOptions& options);
 [[nodiscard]] Outcome launch_program(const LaunchOptions& options);
 
 }  // namespace tandem::tool

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,8 +16,8 @@
 namespace tandem::tool {
 namespace {
 
-template <class Integer>
-bool parse_whole(std::string_view text, Integer& value) {
+template <class Number>
+bool parse_whole(std::string_view text, Number& value) {
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   return error == std::errc() && end == last;
@@ -28,6 +29,14 @@ std::string check_integer(const std::string& text, std::int64_t least, std::int6
   std::int64_t value = 0;
   if (parse_whole(text, value) && value >= least && value <= most) return {};
   return fmt::format("'{}' is not an integer in {}..{}", text, least, most);
+}
+
+std::string check_number(const std::string& text, bool positive) {
+  double value = 0;
+  if (parse_whole(text, value) && std::isfinite(value) && (positive ? value > 0 : value >= 0)) {
+    return {};
+  }
+  return fmt::format("'{}' is not a number {}", text, positive ? "above 0" : "of 0 or more");
 }
 
 std::string check_seed(const std::string& text) {
@@ -68,6 +77,24 @@ Result<std::vector<std::int64_t>> parse_row_list(const std::string& text) {
         fmt::format("{} shards are given; at most {} ranks are possible", rows.size(), kMaxRanks));
   }
   return rows;
+}
+
+Result<std::vector<std::int64_t>> parse_integers(const std::string& text, std::int64_t least,
+                                                 std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    std::int64_t value = 0;
+    if (!parse_whole(part, value) || value < least || value > most) {
+      return Status(
+          StatusCode::kInvalidArgument,
+          fmt::format("'{}' in '{}' is not an integer in {}..{}", part, text, least, most));
+    }
+    values.push_back(value);
+    begin = end + 1;
+  }
+  return values;
 }
 
 }  // namespace tandem::tool

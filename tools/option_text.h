@@ -20,6 +20,8 @@ inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 /// A decimal integer in least..most.
 [[nodiscard]] std::string check_integer(const std::string& text, std::int64_t least,
                                         std::int64_t most);
+/// A finite decimal number of at least 0; with `positive`, above 0.
+[[nodiscard]] std::string check_number(const std::string& text, bool positive);
 /// An integer that a 64-bit seed can be.
 [[nodiscard]] std::string check_seed(const std::string& text);
 /// One of a few words.
@@ -30,5 +32,10 @@ inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 /// "100,0,333,7".
 [[nodiscard]] std::string check_row_list(const std::string& text);
 [[nodiscard]] Result<std::vector<std::int64_t>> parse_row_list(const std::string& text);
+
+/// "2,4,8": integers in least..most.
+[[nodiscard]] Result<std::vector<std::int64_t>> parse_integers(const std::string& text,
+                                                               std::int64_t least,
+                                                               std::int64_t most);
 
 }  // namespace tandem::tool

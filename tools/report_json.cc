@@ -140,6 +140,49 @@ std::string check_json(const CheckOptions& o, const Comparison& c) {
   return text_of(json);
 }
 
+std::string plan_json(const PlanReport& report) {
+  const PlanMachine& machine = report.machine;
+  Json points = Json::array();
+  for (const auto& [shape, plan] : report.points) {
+    points.push_back({{"ranks", shape.ranks},
+                      {"machines", plan.machines},
+                      {"rows_per_rank", shape.rows},
+                      {"k", shape.k},
+                      {"n", shape.n},
+                      {"compute_ms", plan.compute_ms},
+                      {"comm_ms", plan.comm_ms},
+                      {"sequential_ms", plan.sequential_ms},
+                      {"fused_ms", plan.fused_ms},
+                      {"speedup", plan.speedup},
+                      {"overlap_efficiency", plan.overlap_efficiency},
+                      {"pipelined_over_max", plan.pipelined_over_max},
+                      {"exposed_comm_ms", plan.exposed_comm_ms},
+                      {"bound", name(plan.bound)},
+                      {"compute_bound_from_n", plan.compute_bound_from_n},
+                      {"compute_bound_from_bandwidth", plan.compute_bound_from_bandwidth},
+                      {"wire_bytes_per_machine", plan.wire_bytes},
+                      {"chunks_per_source", plan.chunks_per_source},
+                      {"chunk_rows", plan.chunk_rows},
+                      {"chunk_bytes", plan.chunk_bytes},
+                      {"tile_m", plan.tile_m},
+                      {"tile_k", plan.tile_k},
+                      {"transfer", name(plan.transfer)},
+                      {"once_per_machine", plan.once_per_machine}});
+  }
+  return text_of({{"a_type", report.a_type},
+                  {"rank_gflops", machine.rank_flops * 1e-9},
+                  {"rank_gflops_from", report.rate_source},
+                  {"ranks_per_node", machine.ranks_per_node},
+                  {"link", to_string(machine.link)},
+                  {"wiring", name(machine.wiring)},
+                  {"memory_gb_per_second", machine.memory_bytes_per_second * 1e-9},
+                  {"chunk_cost_us", machine.chunk_seconds * 1e6},
+                  {"byte_cost_ns", machine.byte_seconds * 1e9},
+                  {"points", std::move(points)},
+                  {"explanation", plan_words(report)},
+                  {"version", version()}});
+}
+
 std::string error_json(const Outcome& outcome) {
   return text_of(
       {{"error",

@@ -11,6 +11,7 @@
 #include "job.h"
 #include "manifest.h"
 #include "operators.h"
+#include "plan_options.h"
 #include "tandem/measure.h"
 #include "tandem/reference.h"
 #include "tandem/system.h"
@@ -24,6 +25,7 @@ namespace tandem::tool {
 [[nodiscard]] std::string bench_json(const Job& job, const Measurement& measured,
                                      double peak_rss_mib);
 [[nodiscard]] std::string check_json(const CheckOptions& options, const Comparison& comparison);
+[[nodiscard]] std::string plan_json(const PlanReport& report);
 /// {"error": {code, message, exit_code}}
 [[nodiscard]] std::string error_json(const Outcome& outcome);
 

@@ -30,6 +30,7 @@ enum class Bound : std::uint8_t {
   link,     ///< bytes over bandwidth
   latency,  ///< the link's latency
   memory,   ///< copying within one machine
+  chunks,   ///< the CPU time of so many chunks
 };
 
 [[nodiscard]] std::string_view name(Wiring wiring);

@@ -12,11 +12,12 @@
 namespace tandem::op {
 namespace {
 
-/// Operations a second of one thread, within a factor of two on the machines of
-/// docs/performance.md. Only whether a chunk is one row block or several depends on it.
+/// Operations a second of one thread, within a factor of two on the machine of
+/// docs/performance.md and rather too high: then chunks are rather too fine, which costs less than
+/// too coarse. Only whether a chunk is one row block or several depends on it.
 double nominal_rate(const tile::Kernel& kernel) {
-  if (kernel.target == "scalar") return 4e9;
-  return kernel.type == DType::s8 ? 400e9 : 100e9;
+  if (kernel.target == "scalar") return 6e9;
+  return kernel.type == DType::s8 ? 600e9 : 150e9;
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ double PipelineModel::compute() const {
   return run_work(shape_.rows) + peers_work(local_ - 1) + peers_work(remote_);
 }
 
+double PipelineModel::arithmetic() const {
+  return real(shape_.ranks) * real(shape_.rows) * row_work_;
+}
+
 double PipelineModel::wire_bytes() const {
   const double shard_bytes = real(shape_.rows) * real(shape_.k) * real(shape_.element_bytes);
   return real(remote_) * shard_bytes * (route_.once_per_machine ? 1 : real(local_));
@@ -70,7 +74,7 @@ double PipelineModel::link() const {
 double PipelineModel::comm_cpu() const {
   // The owner copies its shard to where its machine's ranks read it; with push, to each of them.
   double cpu = shape_.ranks == 1 ? 0 : shard_copy_;
-  if (route_.transfer == Transfer::push) cpu = shard_copy_ * real(local_ - 1);
+  if (route_.transfer == Transfer::push) cpu *= real(std::max<std::int64_t>(1, local_ - 1));
   // The work of a machine's ingress and egress is spread over its ranks.
   const double shards = real(remote_) / (route_.once_per_machine ? real(local_) : 1);
   return cpu + shards * (chunk_cpu_ + byte_cpu_);

@@ -39,8 +39,8 @@ class PipelineModel {
   [[nodiscard]] double latency() const { return latency_; }
   /// CPU time of communication on the cores that multiply, spread over the call.
   [[nodiscard]] double comm_cpu() const;
-  /// Reading all weights once, the least that a row block takes.
-  [[nodiscard]] double weight_pass() const { return weight_pass_; }
+  /// Of compute(), the part that is arithmetic; the rest waits for weights.
+  [[nodiscard]] double arithmetic() const;
 
   [[nodiscard]] int machines() const { return static_cast<int>(machines_); }
   /// Into each machine.

@@ -122,18 +122,18 @@ std::vector<Route> routes(const PlanMachine& m, const PlanChoice& choice, bool l
   return found;
 }
 
-Bound bound_of(const PipelineModel& model, const PlanShape& shape) {
-  const double compute = model.compute() + model.comm_cpu();
-  if (model.machines() == 1) {
-    if (model.comm_cpu() > model.compute()) return Bound::memory;
-  } else if (model.comm() > compute) {
-    return model.latency() > model.link() ? Bound::latency : Bound::link;
+Bound bound_of(const PipelineModel& model, const PlanMachine& machine) {
+  const double compute = model.compute(), cpu = model.comm_cpu();
+  const bool link = model.machines() > 1;
+  if (link && model.comm() > compute + cpu) {
+    if (model.latency() > model.link()) return Bound::latency;
+    // link() counts the wire or, where they take longer, the senders.
+    const double wire = model.wire_bytes() / machine.link.bytes_per_second;
+    const bool shared = machine.wiring == Wiring::shared;
+    return shared && model.link() > 1.01 * wire ? Bound::chunks : Bound::link;
   }
-  const double rows = static_cast<double>(std::min(shape.rows, shape.block_rows));
-  return model.weight_pass() * static_cast<double>(shape.rows) / rows >
-                 0.5 * model.compute() / shape.ranks
-             ? Bound::weights
-             : Bound::compute;
+  if (cpu > compute) return link ? Bound::chunks : Bound::memory;
+  return compute > 1.5 * model.arithmetic() ? Bound::weights : Bound::compute;
 }
 
 Plan describe(const Candidate& best, const PlanShape& shape, const PlanMachine& machine) {
@@ -159,7 +159,7 @@ Plan describe(const Candidate& best, const PlanShape& shape, const PlanMachine& 
   plan.transfer = best.route.transfer;
   plan.once_per_machine = best.route.once_per_machine;
   plan.wire_bytes = model.wire_bytes();
-  plan.bound = bound_of(model, shape);
+  plan.bound = bound_of(model, machine);
   plan.compute_bound_from_n = static_cast<double>(shape.n) * comm / compute;
   if (model.link() > 0 && compute > model.latency()) {
     plan.compute_bound_from_bandwidth =
@@ -184,6 +184,8 @@ std::string_view name(Bound bound) {
       return "latency";
     case Bound::memory:
       return "memory";
+    case Bound::chunks:
+      return "chunks";
   }
   return {};
 }
