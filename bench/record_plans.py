@@ -6,11 +6,12 @@
 # or takes the output of any `tandem bench … --json`, whatever the transport. docs/scaling.md shows
 # what came out. Start reading at main().
 #
-#   record_plans.py --tandem build/tools/tandem --source "sim, 2 cores" > tests/stream/plan_records.csv
+#   record_plans.py --tandem build/tools/tandem --source "sim on 2 cores" > tests/stream/plan_records.csv
 #   record_plans.py --source "2 hosts" --link 1Gbit/s,100us --ranks-per-node 2 a.json b.json
 #
-# A run during which the machine was busy is repeated, a few times at most: the criterion is the
-# spread of its own compute-only and pipelined times, never what the model says.
+# A run during which the machine was busy is repeated, a few times at most, then left out. The
+# criteria are its own: how far its times spread, and that its sequential time is the sum of its
+# parts. What the model says is never one.
 import argparse
 import csv
 import itertools
@@ -23,7 +24,7 @@ FIELDS = ["source", "transport", "link_bytes_per_second", "link_latency_s", "ran
           "ranks_per_node", "rows", "k", "n", "element_bytes", "block_quantum", "tile_m", "tile_k",
           "compute_ms", "comm_ms", "sequential_ms", "pipelined_ms"]
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "s8": 1}
-MOST_SPREAD = 1.10  # 75th percentile is not in the report: max / median of a quiet run is below
+MOST_SPREAD = 1.10  # largest over median of a time, and sequential over compute + comm, or inverse
 ATTEMPTS = 4
 
 # Ranks, M, K, N, tile rows (0: the operator's own choice), link.
@@ -83,8 +84,12 @@ def record(report, args):
 
 
 def spread(report):
-    return max(report[key]["max"] / report[key]["median"]
-               for key in ("compute_only_ms", "pipelined_ms"))
+    compute, comm, sequential = (report[f"{mode}_ms"]["median"]
+                                 for mode in ("compute_only", "comm_only", "sequential"))
+    sum_error = sequential / (compute + comm)
+    return max(sum_error, 1 / sum_error,
+               *(report[key]["max"] / report[key]["median"]
+                 for key in ("compute_only_ms", "pipelined_ms")))
 
 
 def measure(tandem, ranks, m, k, n, tile_m, link):
@@ -117,8 +122,14 @@ def main():
     parser.add_argument("--link", help="BANDWIDTH,LATENCY of reports that name none")
     parser.add_argument("--ranks-per-node", type=int, default=1)
     args = parser.parse_args()
+    if "," in args.source or '"' in args.source:
+        parser.error(f"--source '{args.source}' has a comma or a quote; the table is read without "
+                     "quoting")
 
-    reports = [json.load(open(path)) for path in args.reports]
+    reports = []
+    for path in args.reports:
+        with open(path, encoding="utf-8") as file:
+            reports.append(json.load(file))
     if not reports:
         reports = [report for setting in GRID if (report := measure(args.tandem, *setting))]
     writer = csv.DictWriter(sys.stdout, FIELDS, lineterminator="\n")
