@@ -20,6 +20,8 @@
 namespace tandem::tool {
 namespace {
 
+constexpr std::int64_t kStandardM = 4096;
+
 Status refuse(std::string message) { return {StatusCode::kInvalidArgument, std::move(message)}; }
 
 struct Rate {
@@ -64,14 +66,8 @@ Result<Rate> measure_rate(const PlanOptions& o, DType type, std::int64_t n) {
 Result<PlanShape> shape_of(const PlanOptions& o, int ranks, DType type) {
   PlanShape shape{
       .ranks = ranks, .k = o.k, .element_bytes = static_cast<std::int64_t>(size_of(type))};
-  const std::int64_t m = o.m.value_or(4096);
+  const std::int64_t m = o.m.value_or(kStandardM);
   shape.rows = o.rows_per_rank.value_or((m + ranks - 1) / ranks);
-  if (!o.rows_per_rank && m < ranks) {
-    return refuse(
-        fmt::format("--m {} leaves some of {} ranks without a row: give at least {}, or "
-                    "--rows-per-rank, or fewer --ranks",
-                    m, ranks, ranks));
-  }
   shape.n = o.n_total ? (*o.n_total + ranks - 1) / ranks : o.n.value_or(1024);
   for (const KernelInfo& kernel : system_info().kernels) {
     if (!kernel.chosen || kernel.type != type) continue;
@@ -90,6 +86,14 @@ Result<PlanReport> make_report(const PlanOptions& o) {
   auto link = parse_link(o.link);
   if (!link.ok()) return link.status();
 
+  const std::int64_t m = o.m.value_or(kStandardM), most = counts->back();
+  if (!o.rows_per_rank && m < most) {
+    return refuse(
+        fmt::format("--m {} leaves some of {} ranks without a row: give at least {}, or "
+                    "--rows-per-rank, or fewer --ranks",
+                    m, most, most));
+  }
+
   PlanReport report{.a_type = o.a_type, .rate_source = "given"};
   for (std::int64_t ranks : *counts) {
     auto shape = shape_of(o, static_cast<int>(ranks), type);
@@ -100,8 +104,8 @@ Result<PlanReport> make_report(const PlanOptions& o) {
                     .link = *link,
                     .wiring = o.wiring == "mesh" ? Wiring::mesh : Wiring::shared,
                     .memory_bytes_per_second = o.memory_gb * 1e9,
-                    .chunk_seconds = o.chunk_us * 1e-6,
-                    .byte_seconds = o.byte_ns * 1e-9};
+                    .chunk_seconds = o.chunk_us / 1e6,
+                    .byte_seconds = o.byte_ns / 1e9};
   if (o.gflops) {
     report.machine.rank_flops = *o.gflops * 1e9;
   } else {

@@ -170,12 +170,12 @@ std::string plan_json(const PlanReport& report) {
                       {"once_per_machine", plan.once_per_machine}});
   }
   return text_of({{"a_type", report.a_type},
-                  {"rank_gflops", machine.rank_flops * 1e-9},
+                  {"rank_gflops", machine.rank_flops / 1e9},
                   {"rank_gflops_from", report.rate_source},
                   {"ranks_per_node", machine.ranks_per_node},
                   {"link", to_string(machine.link)},
                   {"wiring", name(machine.wiring)},
-                  {"memory_gb_per_second", machine.memory_bytes_per_second * 1e-9},
+                  {"memory_gb_per_second", machine.memory_bytes_per_second / 1e9},
                   {"chunk_cost_us", machine.chunk_seconds * 1e6},
                   {"byte_cost_ns", machine.byte_seconds * 1e9},
                   {"points", std::move(points)},

@@ -19,7 +19,8 @@ SMALL = ("--m", 8, "--k", 8, "--n", 8)
 
 class Usage(CommandTest):
     def test_help_has_an_example_for_every_command(self):
-        for command in (["info"], ["gen", OP], ["run", OP], ["bench", OP], ["check"], ["launch"]):
+        for command in (["info"], ["gen", OP], ["run", OP], ["bench", OP], ["check"], ["plan"],
+                        ["launch"]):
             done = self.tandem(*command, "--help")
             self.assertRegex(done.out, r"Examples?:\n  tandem " + command[0])
             self.assertEqual(done.err, "")
@@ -75,6 +76,21 @@ class Usage(CommandTest):
         for link in ("fast", "1Gbps", "0bit/s", "1Gbit/s,-1us", "1Gbit/s,50us,seed=x"):
             self.refuse("run", OP, "--transport", "sim", "--link", link, names=[link, "1Gbit/s"])
 
+    def test_plans(self):
+        for option, value, bound in [
+            ("--ranks", "2,x", "1..1000000"), ("--ranks", "0", "1..1000000"), ("--m", 0, "1.."),
+            ("--gflops", 0, "above 0"), ("--gflops", "nan", "above 0"), ("--memory", -1, "above 0"),
+            ("--chunk-cost", -1, "0 or more"), ("--byte-cost", "1e999", "0 or more"),
+            ("--wiring", "star", "mesh"), ("--a-type", "s32", "s8"), ("--link", "fast", "1Gbit/s"),
+            ("--ranks-per-node", 0, "1.."),
+        ]:
+            self.refuse("plan", option, value, names=[option, str(value).split(",")[-1], bound])
+        self.refuse("plan", "--m", 5, "--rows-per-rank", 6, names=["--m", "--rows-per-rank"])
+        self.refuse("plan", "--n", 5, "--n-total", 6, names=["--n", "--n-total"])
+        self.refuse("plan", "--m", 100, "--gflops", 1, names=["100", "4096", "--rows-per-rank"])
+        huge = 2**40
+        self.refuse("plan", "--m", huge, "--k", huge, "--gflops", 1, names=["rows"])
+
     def test_shapes_that_no_memory_holds(self):
         huge = 2**40
         for command in ("run", "bench", "gen"):
@@ -124,7 +140,8 @@ class Usage(CommandTest):
         self.assertIn(OP, self.complete("run", ""))
         self.assertEqual(self.complete("run", OP, "--a-type", "b"), ["bf16"])
         self.assertIn("scalar", self.complete("run", OP, "--kernel", "s"))
-        for command in (["gen", OP], ["run", OP], ["bench", OP], ["check"], ["launch"]):
+        for command in (["gen", OP], ["run", OP], ["bench", OP], ["check"], ["plan"],
+                        ["launch"]):
             options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", self.tandem(*command, "--help").out,
                                      re.M))
             self.assertLessEqual(options - {"--help"}, set(self.complete(*command, "--")))
