@@ -22,6 +22,7 @@ import sys
 
 FIELDS = ["source", "transport", "link_bytes_per_second", "link_latency_s", "ranks",
           "ranks_per_node", "rows", "k", "n", "element_bytes", "block_quantum", "tile_m", "tile_k",
+          "chunk_cost_us", "byte_cost_ns",
           "compute_ms", "comm_ms", "sequential_ms", "pipelined_ms"]
 BYTES = {"f16": 2, "bf16": 2, "f32": 4, "s8": 1}
 MOST_SPREAD = 1.10  # largest over median of a time, and sequential over compute + comm, or inverse
@@ -69,6 +70,9 @@ def record(report, args):
     rows = report["rows"]
     if max(rows) - min(rows) > 1:
         sys.exit(f"record_plans: rows are {rows}; the model takes shards of one size")
+    if report["ranks"] <= args.ranks_per_node:
+        sys.exit(f"record_plans: {report['ranks']} ranks on machines of {args.ranks_per_node}: no "
+                 "link carried anything")
     a_type = "s8" if report["op"].endswith("dequant") else report["a_type"]
     return {
         "source": args.source, "transport": report["transport"],
@@ -78,6 +82,7 @@ def record(report, args):
         "k": report["k"], "n": report["n"], "element_bytes": BYTES[a_type],
         "block_quantum": mr_of(args.tandem, report["kernel"], a_type),
         "tile_m": report["tile_m"], "tile_k": report["tile_k"],
+        "chunk_cost_us": f"{args.chunk_cost:g}", "byte_cost_ns": f"{args.byte_cost:g}",
         **{f"{mode}_ms": f"{report[key]['median']:.4f}" for mode, key in
            [("compute", "compute_only_ms"), ("comm", "comm_only_ms"),
             ("sequential", "sequential_ms"), ("pipelined", "pipelined_ms")]}}
@@ -121,6 +126,10 @@ def main():
     parser.add_argument("--source", required=True, help="what was measured, in a few words")
     parser.add_argument("--link", help="BANDWIDTH,LATENCY of reports that name none")
     parser.add_argument("--ranks-per-node", type=int, default=1)
+    parser.add_argument("--chunk-cost", type=float, default=45, help="CPU time of a chunk in us, as "
+                        "`tandem plan` takes it (default 45)")
+    parser.add_argument("--byte-cost", type=float, default=0, help="CPU time of a byte in ns "
+                        "(default 0)")
     args = parser.parse_args()
     if "," in args.source or '"' in args.source:
         parser.error(f"--source '{args.source}' has a comma or a quote; the table is read without "
@@ -128,8 +137,11 @@ def main():
 
     reports = []
     for path in args.reports:
-        with open(path, encoding="utf-8") as file:
-            reports.append(json.load(file))
+        try:
+            with open(path, encoding="utf-8") as file:
+                reports.append(json.load(file))
+        except (OSError, ValueError) as error:
+            parser.error(f"{path} is not the output of `tandem bench --json`: {error}")
     if not reports:
         reports = [report for setting in GRID if (report := measure(args.tandem, *setting))]
     writer = csv.DictWriter(sys.stdout, FIELDS, lineterminator="\n")

@@ -24,6 +24,8 @@ PlanMachine machine_of(const Record& r, const PlanShape& shape) {
   const auto per_node = static_cast<int>(whole(r, "ranks_per_node"));
   PlanMachine machine{.ranks_per_node = per_node,
                       .link = {.latency = std::chrono::nanoseconds(std::llround(latency * 1e9))}};
+  machine.chunk_seconds = number(r, "chunk_cost_us") / 1e6;
+  machine.byte_seconds = number(r, "byte_cost_ns") / 1e9;
   machine.rank_flops = 2 * ranks * static_cast<double>(shape.rows) * static_cast<double>(shape.k) *
                        static_cast<double>(shape.n) / (number(r, "compute_ms") * 1e-3);
   machine.link.bytes_per_second =
