@@ -25,7 +25,8 @@ double nominal_rate(const tile::Kernel& kernel) {
 LinkBelief LinkBelief::slower(const LinkBelief& other) const {
   return {std::max(row_picoseconds, other.row_picoseconds),
           std::min(bytes_per_second, other.bytes_per_second),
-          std::max(latency_nanoseconds, other.latency_nanoseconds)};
+          std::max(latency_nanoseconds, other.latency_nanoseconds),
+          std::max(row_quantum, other.row_quantum)};
 }
 
 LinkBelief believe(const block::PackedB& weights, const StreamOptions& options, int ranks) {
@@ -36,14 +37,15 @@ LinkBelief believe(const block::PackedB& weights, const StreamOptions& options, 
   const double seconds = operations / (nominal_rate(*weights.kernel) * threads);
   const Link& link = options.transport.link;
   return {std::llround(std::clamp(seconds * 1e12, 1.0, kMost)),
-          std::llround(std::clamp(link.bytes_per_second, 1.0, kMost)), link.latency.count()};
+          std::llround(std::clamp(link.bytes_per_second, 1.0, kMost)), link.latency.count(),
+          weights.kernel->mr};
 }
 
 bool plans_for_link(const StreamOptions& options) {
   return options.transport.kind != TransportKind::shm && options.tile_m == 0 && options.tile_k == 0;
 }
 
-void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows, int quantum,
+void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows,
                    stream::TilePolicy& policy) {
   const auto best = [&](std::int64_t rows) {
     return make_plan({.ranks = ranks,
@@ -52,7 +54,7 @@ void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows, i
                       .n = 1,
                       .element_bytes = policy.element_bytes,
                       .block_rows = policy.block_rows,
-                      .block_quantum = quantum},
+                      .block_quantum = belief.row_quantum},
                      {.rank_flops = 2e12 * static_cast<double>(policy.k) /
                                     static_cast<double>(belief.row_picoseconds),
                       .link = {.bytes_per_second = static_cast<double>(belief.bytes_per_second),

@@ -21,6 +21,7 @@ struct LinkBelief {
   std::int64_t row_picoseconds = 0;      ///< that multiplying one row takes it
   std::int64_t bytes_per_second = 0;     ///< of its link
   std::int64_t latency_nanoseconds = 0;  ///< of its link
+  std::int64_t row_quantum = 1;          ///< the multiple of rows that its kernel likes best
 
   [[nodiscard]] LinkBelief slower(const LinkBelief& other) const;
 };
@@ -32,9 +33,8 @@ struct LinkBelief {
 /// True where the model is asked: a link, and both tile sizes automatic.
 [[nodiscard]] bool plans_for_link(const StreamOptions& options);
 
-/// Fills in link_tile_m and link_tile_k. A pure function of what all ranks agree on. `quantum` is
-/// the kernel's mr.
-void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows, int quantum,
+/// Fills in link_tile_m and link_tile_k. A pure function of what all ranks agree on.
+void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows,
                    stream::TilePolicy& policy);
 
 }  // namespace tandem::op

@@ -46,9 +46,9 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
   LinkBelief belief = believe(weights, options, self->world_->size());
-  auto codes =
-      self->world_->exchange({static_cast<std::int64_t>(local.code()), belief.row_picoseconds,
-                              belief.bytes_per_second, belief.latency_nanoseconds});
+  auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code()),
+                                       belief.row_picoseconds, belief.bytes_per_second,
+                                       belief.latency_nanoseconds, belief.row_quantum});
   if (!local.ok()) return local;
   if (!codes.ok()) return codes.status();
   for (std::size_t r = 0; r < codes->size(); ++r) {
@@ -58,9 +58,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
         code, fmt::format("rank {} could not create its part of the operator: {}", r, name(code)));
   }
   if (plans_for_link(options)) {
-    for (const symm::Terms& t : *codes) belief = belief.slower({t[1], t[2], t[3]});
-    plan_for_link(belief, self->world_->size(), options.max_rows, weights.kernel->mr,
-                  self->policy_);
+    for (const symm::Terms& t : *codes) belief = belief.slower({t[1], t[2], t[3], t[4]});
+    plan_for_link(belief, self->world_->size(), options.max_rows, self->policy_);
   }
   if (Status status = self->create_window(); !status.ok()) return status;
   return self;

@@ -62,9 +62,10 @@ TEST(LinkTiles, SharedMemoryAndNamedTilesAreLeftAlone) {
 TEST(LinkTiles, AreThoseOfTheModel) {
   const LinkBelief belief{.row_picoseconds = 20'000'000,  // 2048 × 512 at about 100 GFLOP/s
                           .bytes_per_second = 125'000'000,
-                          .latency_nanoseconds = 50'000};
+                          .latency_nanoseconds = 50'000,
+                          .row_quantum = 16};
   stream::TilePolicy policy{.k = 2048, .block_rows = 96};
-  plan_for_link(belief, 2, 2048, 16, policy);
+  plan_for_link(belief, 2, 2048, policy);
   const auto large = make_plan({.ranks = 2, .rows = 2048, .n = 512, .block_quantum = 16},
                                {.rank_flops = 2.0 * 2048 * 512 / 20e-6});
   ASSERT_TRUE(large.ok());
@@ -77,10 +78,11 @@ TEST(LinkTiles, AreThoseOfTheModel) {
 }
 
 TEST(LinkTiles, TheSlowestBeliefCounts) {
-  const LinkBelief worst = LinkBelief{5, 100, 7}.slower({3, 50, 9});
+  const LinkBelief worst = LinkBelief{5, 100, 7, 12}.slower({3, 50, 9, 16});
   EXPECT_EQ(worst.row_picoseconds, 5);
   EXPECT_EQ(worst.bytes_per_second, 50);
   EXPECT_EQ(worst.latency_nanoseconds, 9);
+  EXPECT_EQ(worst.row_quantum, 16);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ LIBRARIES = {
     "include": [],
     "src": ["fmt/"],
     "src/platform": ["fmt/", "hwloc", "*.h"],
-    "src/tile": ["fmt/", "hwy/", "immintrin.h", "arm_neon.h"],
+    "src/tile": ["fmt/", "hwy/", "emmintrin.h", "immintrin.h", "arm_neon.h"],
     "src/block": ["fmt/", "hwy/"],
     "tools": ["fmt/", "CLI/", "nlohmann/", "unistd.h", "tandem/"],
     "examples": ["tandem/"],
