@@ -79,18 +79,17 @@ void multiply(Problem& p) {
     }
     for (std::int64_t col0 = 0; col0 < p.shape.n; col0 += p.blocking.nc) {
       const std::int64_t cols = std::min(p.blocking.nc, p.shape.n - col0);
+      const block::Dequantisation raw;
+      const block::Epilogue epilogue{
+          .c = {p.c_view.row(row0) + static_cast<std::size_t>(col0) * sizeof(float),
+                kernel.accumulator, rows, cols, p.c_view.stride},
+          .factors = kernel.accumulator == DType::s32 ? &raw : nullptr};
       for (std::int64_t k0 = 0; k0 < p.shape.k; k0 += kernel.kc) {
         const std::int64_t kc = std::min(kernel.kc, p.shape.k - k0);
         block::pack_a(kernel, p.rows.data(), rows, k0, kc, p.packed_a.get());
-        block::multiply(p.weights, p.packed_a.get(), rows, k0, kc, col0, cols, p.accumulators.get(),
-                        k0 == 0);
-      }
-      std::byte* to = p.c_view.row(row0) + static_cast<std::size_t>(col0) * sizeof(float);
-      const Matrix part{to, kernel.accumulator, rows, cols, p.c_view.stride};
-      if (kernel.accumulator == DType::s32) {
-        block::dequantise(kernel, p.accumulators.get(), rows, col0, cols, {}, nullptr, part);
-      } else {
-        block::store(kernel, p.accumulators.get(), rows, cols, part);
+        block::multiply(p.weights, p.packed_a.get(),
+                        {.rows = rows, .k0 = k0, .kc = kc, .col0 = col0, .cols = cols},
+                        p.accumulators.get(), epilogue);
       }
     }
   }

@@ -168,79 +168,89 @@ void pack_a(const tile::Kernel& kernel, const std::byte* const* rows, std::int64
   }
 }
 
-void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, std::int64_t k0,
-              std::int64_t kc, std::int64_t col0, std::int64_t cols, std::byte* accumulators,
-              bool first, const std::byte* const* rows_ahead) {
-  const tile::Kernel& kernel = *b.kernel;
-  const RowPanels row_panels(rows, kernel.mr);
-  const std::int64_t panel0 = col0 / kernel.nr;
-  const std::int64_t col_panels = ceil_div(cols, kernel.nr);
-  const bool last_k_block = k0 + kc >= b.k;
-  Lookahead lookahead(b, rows, row_panels.count(), last_k_block ? nullptr : rows_ahead, k0 + kc);
-  // A single row panel reads B once however it is cut; runs would only interrupt the stream.
-  const std::int64_t longest = row_panels.count() == 1 ? kc : run_steps(b);
-  const auto a_step = static_cast<std::int64_t>(kernel.a_bytes);
-  for (std::int64_t j = 0; j < col_panels; ++j) {
-    const std::byte* panel = b.at(panel0 + j, k0);
-    const std::byte* next_panel = panel;
-    if (j + 1 < col_panels) {
-      next_panel = b.at(panel0 + j + 1, k0);
-    } else if (!last_k_block) {
-      next_panel = b.at(panel0, k0 + kc);
-    }
-    for (std::int64_t k = 0; k < kc; k += longest) {
-      const std::int64_t steps = std::min(longest, kc - k);
-      const std::byte* run = panel + k * b.step_bytes();
-      const std::byte* next = k + steps < kc ? run + steps * b.step_bytes() : next_panel;
-      for (std::int64_t i = 0; i < row_panels.count(); ++i) {
-        const int height = row_panels.rows(i);
-        kernel.multiply(
-            steps,
-            packed_a + static_cast<std::size_t>(i) * a_panel_bytes(kernel) + k * height * a_step,
-            run, accumulators + static_cast<std::size_t>(i * col_panels + j) * kernel.tile_bytes(),
-            height, first && k == 0, lookahead.for_tile(i, steps, run, next));
-      }
-    }
-  }
-}
-
 namespace {
 
-/// Calls each(tile, panel row, column, rows, columns) for every tile of a block, in memory order.
-template <class Each>
-void for_each_tile(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-                   std::int64_t cols, const Each& each) {
-  const RowPanels row_panels(rows, kernel.mr);
-  for (std::int64_t i = 0; i < row_panels.count(); ++i) {
-    for (std::int64_t j = 0; j < cols; j += kernel.nr) {
-      const int width = static_cast<int>(std::min<std::int64_t>(kernel.nr, cols - j));
-      each(accumulators, row_panels.row0(i), j, row_panels.rows(i), width);
-      accumulators += kernel.tile_bytes();
+/// Turns tiles into output.
+class Finish {
+ public:
+  Finish(const tile::Kernel& kernel, const Epilogue& epilogue, std::int64_t col0)
+      : kernel_(kernel), epilogue_(epilogue), col0_(col0) {}
+
+  /// A tile at row i and column j of the block.
+  void operator()(const std::byte* tile, std::int64_t i, int height, std::int64_t j,
+                  int width) const {
+    const Matrix& c = epilogue_.c;
+    if (epilogue_.factors == nullptr) {
+      kernel_.store(tile, height, width, c.type, at(c, i, j), pitch(c));
+      return;
     }
+    const Dequantisation factors = epilogue_.factors->from(col0_ + j);
+    const float* const scales =
+        epilogue_.row_scales == nullptr ? nullptr : epilogue_.row_scales + i;
+    kernel_.dequantise(tile, height, width, factors, scales, c.type, at(c, i, j), pitch(c));
+    if (!epilogue_.sums) return;
+    const Matrix& sums = *epilogue_.sums;
+    kernel_.dequantise(tile, height, width, factors, nullptr, sums.type, at(sums, i, j),
+                       pitch(sums));
   }
-}
+
+ private:
+  static std::byte* at(const Matrix& m, std::int64_t i, std::int64_t j) {
+    return m.row(i) + j * static_cast<std::int64_t>(size_of(m.type));
+  }
+  static std::int64_t pitch(const Matrix& m) {
+    return m.stride * static_cast<std::int64_t>(size_of(m.type));
+  }
+
+  const tile::Kernel& kernel_;
+  const Epilogue& epilogue_;
+  std::int64_t col0_;
+};
 
 }  // namespace
 
-void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-           std::int64_t cols, Matrix c) {
-  const auto bytes = static_cast<std::int64_t>(size_of(c.type));
-  for_each_tile(kernel, accumulators, rows, cols,
-                [&](const std::byte* tile, std::int64_t i, std::int64_t j, int height, int width) {
-                  kernel.store(tile, height, width, c.type, c.row(i) + j * bytes, c.stride * bytes);
-                });
-}
-
-void dequantise(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-                std::int64_t col0, std::int64_t cols, const Dequantisation& factors,
-                const float* row_scales, Matrix c) {
-  const auto bytes = static_cast<std::int64_t>(size_of(c.type));
-  for_each_tile(kernel, accumulators, rows, cols,
-                [&](const std::byte* tile, std::int64_t i, std::int64_t j, int height, int width) {
-                  kernel.dequantise(tile, height, width, factors.from(col0 + j),
-                                    row_scales == nullptr ? nullptr : row_scales + i, c.type,
-                                    c.row(i) + j * bytes, c.stride * bytes);
-                });
+void multiply(const PackedB& b, const std::byte* packed_a, const Steps& s, std::byte* accumulators,
+              const Epilogue& epilogue) {
+  const tile::Kernel& kernel = *b.kernel;
+  const RowPanels row_panels(s.rows, kernel.mr);
+  const std::int64_t panel0 = s.col0 / kernel.nr;
+  const std::int64_t col_panels = ceil_div(s.cols, kernel.nr);
+  const bool last_steps = s.k0 + s.kc >= b.k;
+  Lookahead lookahead(b, s.rows, row_panels.count(), last_steps ? nullptr : s.rows_ahead,
+                      s.k0 + s.kc);
+  const Finish finish(kernel, epilogue, s.col0);
+  // A single row panel reads B once however it is cut; runs would only interrupt the stream.
+  const std::int64_t longest = row_panels.count() == 1 ? s.kc : run_steps(b);
+  const auto a_step = static_cast<std::int64_t>(kernel.a_bytes);
+  const auto tile_bytes = static_cast<std::int64_t>(kernel.tile_bytes());
+  for (std::int64_t j = 0; j < col_panels; ++j) {
+    const std::byte* panel = b.at(panel0 + j, s.k0);
+    const std::byte* next_panel = panel;
+    if (j + 1 < col_panels) {
+      next_panel = b.at(panel0 + j + 1, s.k0);
+    } else if (!last_steps) {
+      next_panel = b.at(panel0, s.k0 + s.kc);
+    }
+    const int width = static_cast<int>(std::min<std::int64_t>(kernel.nr, s.cols - j * kernel.nr));
+    // When nothing is to be kept for later steps all column panels share the tiles of one, in L1.
+    std::byte* const tiles =
+        s.k0 == 0 && last_steps ? accumulators : accumulators + j * row_panels.count() * tile_bytes;
+    for (std::int64_t k = 0; k < s.kc; k += longest) {
+      const std::int64_t steps = std::min(longest, s.kc - k);
+      const std::byte* run = panel + k * b.step_bytes();
+      const std::byte* next = k + steps < s.kc ? run + steps * b.step_bytes() : next_panel;
+      const std::byte* rows = packed_a;
+      for (std::int64_t i = 0; i < row_panels.count(); ++i, rows += a_panel_bytes(kernel)) {
+        const int height = row_panels.rows(i);
+        std::byte* const tile = tiles + i * tile_bytes;
+        kernel.multiply(steps, rows + k * height * a_step, run, tile, height, s.k0 == 0 && k == 0,
+                        lookahead.for_tile(i, steps, run, next));
+        if (last_steps && k + steps == s.kc) {
+          finish(tile, row_panels.row0(i), height, j * kernel.nr, width);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace tandem::block

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocked multiply over packed panels. stream/compute_engine.cc drives it: for each K-block
-// pack A rows, multiply them with the packed weights into accumulators that stay in L2, and at the
-// end store the accumulators into C. One Scratch per compute thread; PackedB is shared and
+// pack A rows, multiply them with the packed weights into accumulators that stay in L2, and with
+// the last K-block turn them into C. One Scratch per compute thread; PackedB is shared and
 // immutable.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/cpu_features.h"
 #include "tandem/matrix.h"
@@ -64,24 +65,33 @@ void pack_b(ConstMatrix b, BLayout layout, std::int64_t begin, std::int64_t end,
 void pack_a(const tile::Kernel& kernel, const std::byte* const* rows, std::int64_t count,
             std::int64_t k0, std::int64_t kc, std::byte* packed);
 
-/// accumulators (+)= packed A × B[k0 : k0 + kc, columns [col0, col0 + cols)]. col0 is a multiple of
-/// nr, cols ≤ nc. `rows_ahead`, when given, holds the rows as pack_a() takes them: the multiply
-/// then fetches their next K-block into cache on the side, so that the next pack_a() does not wait
-/// for memory. Leave it out for rows that have not arrived.
-void multiply(const PackedB& b, const std::byte* packed_a, std::int64_t rows, std::int64_t k0,
-              std::int64_t kc, std::int64_t col0, std::int64_t cols, std::byte* accumulators,
-              bool first, const std::byte* const* rows_ahead = nullptr);
-
-/// Writes rows × cols accumulators to `c` (a view of exactly that block), rounding to its type.
-void store(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-           std::int64_t cols, Matrix c);
-
 using Dequantisation = tile::Dequantisation;
 
-/// The same for s8 products: accumulators of columns [col0, col0 + cols) become the block `c`.
-/// `row_scales` is null or has one scale per row.
-void dequantise(const tile::Kernel& kernel, const std::byte* accumulators, std::int64_t rows,
-                std::int64_t col0, std::int64_t cols, const Dequantisation& factors,
-                const float* row_scales, Matrix c);
+/// What becomes of a block's accumulators. The views are of exactly the block.
+struct Epilogue {
+  Matrix c;
+  /// s8: the factors of B's columns (of all, from column 0) and one scale per row of the block, or
+  /// null. Float accumulators are rounded to c's type.
+  const Dequantisation* factors = nullptr;
+  const float* row_scales = nullptr;
+  std::optional<Matrix> sums = std::nullopt;  ///< s8: the accumulators themselves, with the bias
+};
+
+/// Steps [k0, k0 + kc) of the product of a block: `rows` packed rows by columns
+/// [col0, col0 + cols). col0 is a multiple of nr, cols ≤ nc.
+struct Steps {
+  std::int64_t rows = 0;
+  std::int64_t k0 = 0, kc = 0;
+  std::int64_t col0 = 0, cols = 0;
+  /// The rows as pack_a() takes them, or null: the multiply then fetches their next K-block into
+  /// cache on the side, so that the next pack_a() does not wait for memory. Leave it out for rows
+  /// that have not arrived.
+  const std::byte* const* rows_ahead = nullptr;
+};
+
+/// accumulators (+)= packed A × B[steps]. k0 = 0 starts them; with the last step of K each tile
+/// goes through `epilogue` while it is in L1. Call it with ascending k0.
+void multiply(const PackedB& b, const std::byte* packed_a, const Steps& steps,
+              std::byte* accumulators, const Epilogue& epilogue);
 
 }  // namespace tandem::block

@@ -2,8 +2,8 @@
 //
 // THE ONE LOOP: multiply() below. For a block of rows and a group of columns it walks K, waits
 // until the chunk that completes the next K-block has arrived, packs the rows from wherever they
-// lie, and multiplies. The accumulators stay in cache until all of K is done; then C is written,
-// once.
+// lie, and multiplies. The accumulators stay in cache until the last K-block turns them into C,
+// which is written once.
 #include "stream/compute_engine.h"
 
 #include <algorithm>
@@ -37,28 +37,21 @@ Matrix block_of(const Matrix& m, std::int64_t row0, std::int64_t rows, std::int6
           m.stride};
 }
 
-/// The epilogue: the block's accumulators, still in cache, become output.
-void write(const ComputeJob& job, const Arrivals& arrivals, const RowBlock& block,
-           std::int64_t col0, std::int64_t cols, Scratch& scratch) {
-  const tile::Kernel& kernel = *job.weights->kernel;
+/// Where the block's results go. Scales travel with rows, so this is asked when all have arrived.
+block::Epilogue epilogue_of(const ComputeJob& job, const Arrivals& arrivals, const RowBlock& block,
+                            std::int64_t col0, std::int64_t cols, Scratch& scratch) {
   const auto part_of = [&](const Matrix& m) {
     return block_of(m, block.row0, block.rows, col0, cols);
   };
-  if (job.output.dequantisation == nullptr) {
-    block::store(kernel, scratch.accumulators, block.rows, cols, part_of(job.output.c));
-    return;
-  }
-  const bool scaled = arrivals.row_scale(block.row0) != nullptr;
-  for (std::int64_t i = 0; scaled && i < block.rows; ++i) {
+  block::Epilogue epilogue{.c = part_of(job.output.c), .factors = job.output.dequantisation};
+  if (epilogue.factors == nullptr) return epilogue;
+  if (job.output.accumulators) epilogue.sums = part_of(*job.output.accumulators);
+  if (arrivals.row_scale(block.row0) == nullptr) return epilogue;
+  for (std::int64_t i = 0; i < block.rows; ++i) {
     scratch.row_scales[static_cast<std::size_t>(i)] = *arrivals.row_scale(block.row0 + i);
   }
-  const float* const scales = scaled ? scratch.row_scales.data() : nullptr;
-  block::dequantise(kernel, scratch.accumulators, block.rows, col0, cols,
-                    *job.output.dequantisation, scales, part_of(job.output.c));
-  if (job.output.accumulators) {
-    block::dequantise(kernel, scratch.accumulators, block.rows, col0, cols,
-                      *job.output.dequantisation, scales, part_of(*job.output.accumulators));
-  }
+  epilogue.row_scales = scratch.row_scales.data();
+  return epilogue;
 }
 
 Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& task,
@@ -85,10 +78,13 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
     if (!arrived.ok()) return arrived;
     platform::protocol_step("arrival to reading");
     block::pack_a(kernel, scratch.rows.data(), block.rows, k0, kc, scratch.packed_a);
-    block::multiply(*job.weights, scratch.packed_a, block.rows, k0, kc, col0, cols,
-                    scratch.accumulators, k0 == 0, ahead);
+    const bool last = k0 + kc == job.weights->k;
+    block::multiply(
+        *job.weights, scratch.packed_a,
+        {.rows = block.rows, .k0 = k0, .kc = kc, .col0 = col0, .cols = cols, .rows_ahead = ahead},
+        scratch.accumulators,
+        last ? epilogue_of(job, arrivals, block, col0, cols, scratch) : block::Epilogue{});
   }
-  write(job, arrivals, block, col0, cols, scratch);
   return {};
 }
 

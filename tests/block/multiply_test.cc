@@ -104,12 +104,17 @@ void multiply_all(const tile::Kernel& kernel, const Blocking& blocking, const Pr
       for (std::int64_t k0 = 0; k0 < p.shape.k; k0 += tile::kKc) {
         const std::int64_t kc = std::min(tile::kKc, p.shape.k - k0);
         pack_a(kernel, pointers.data(), rows, k0, kc, packed_a.data());
-        multiply(packed, packed_a.data(), rows, k0, kc, col0, cols, accumulators.data(), k0 == 0,
-                 p.layout == BLayout::kn ? pointers.data() : nullptr);
+        multiply(packed, packed_a.data(),
+                 {.rows = rows,
+                  .k0 = k0,
+                  .kc = kc,
+                  .col0 = col0,
+                  .cols = cols,
+                  .rows_ahead = p.layout == BLayout::kn ? pointers.data() : nullptr},
+                 accumulators.data(),
+                 {.c = {c.row(row0) + static_cast<std::size_t>(col0) * size_of(c.type), c.type,
+                        rows, cols, c.stride}});
       }
-      store(kernel, accumulators.data(), rows, cols,
-            {c.row(row0) + static_cast<std::size_t>(col0) * size_of(c.type), c.type, rows, cols,
-             c.stride});
     }
   }
 }
