@@ -209,6 +209,7 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
 
   const stream::SendJob send{.shard = call.a,
                              .type = what_.type,
+                             .kernel = weights_->kernel,
                              .row_scale = call.row_scale,
                              .scales_at = workspace_.scales_at,
                              .plan = plan(call.a.rows),

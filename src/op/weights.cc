@@ -4,6 +4,7 @@
 #include "tandem/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -34,25 +35,55 @@ struct ColumnSums {
   std::vector<std::int64_t> plain, absolute;
 };
 
+/// So many bytes can be summed in 32 bits, of which compilers make vectors.
+constexpr std::int64_t kExact = 1 << 24;
+
+/// Columns of a strip of K×N: their sums stay in L1 while K goes by.
+constexpr std::int64_t kStrip = 512;
+
+void sum_columns(const ConstMatrix& b, std::int64_t col0, std::int64_t cols, ColumnSums& sums) {
+  for (std::int64_t k0 = 0; k0 < b.rows; k0 += kExact) {
+    std::array<std::int32_t, kStrip> plain{}, absolute{};
+    for (std::int64_t k = k0; k < std::min(k0 + kExact, b.rows); ++k) {
+      const auto* row = reinterpret_cast<const std::int8_t*>(b.row(k)) + col0;
+      for (std::int64_t j = 0; j < cols; ++j) {
+        const std::int32_t value = row[j];
+        plain[static_cast<std::size_t>(j)] += value;
+        absolute[static_cast<std::size_t>(j)] += value < 0 ? -value : value;
+      }
+    }
+    for (std::int64_t j = 0; j < cols; ++j) {
+      sums.plain[static_cast<std::size_t>(col0 + j)] += plain[static_cast<std::size_t>(j)];
+      sums.absolute[static_cast<std::size_t>(col0 + j)] += absolute[static_cast<std::size_t>(j)];
+    }
+  }
+}
+
+/// Of one column that lies along k, as in N×K.
+void sum_along(const std::int8_t* column, std::int64_t k, std::int64_t* plain,
+               std::int64_t* absolute) {
+  for (std::int64_t k0 = 0; k0 < k; k0 += kExact) {
+    std::int32_t part = 0, absolute_part = 0;
+    for (std::int64_t i = k0; i < std::min(k0 + kExact, k); ++i) {
+      const std::int32_t value = column[i];
+      part += value;
+      absolute_part += value < 0 ? -value : value;
+    }
+    *plain += part;
+    *absolute += absolute_part;
+  }
+}
+
 ColumnSums column_sums(const ConstMatrix& b, BLayout layout, std::int64_t n) {
   ColumnSums sums{std::vector<std::int64_t>(static_cast<std::size_t>(n)),
                   std::vector<std::int64_t>(static_cast<std::size_t>(n))};
-  for (std::int64_t i = 0; i < b.rows; ++i) {
-    const auto* row = reinterpret_cast<const std::int8_t*>(b.row(i));
-    if (layout == BLayout::kn) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        const std::int64_t value = row[j];
-        sums.plain[static_cast<std::size_t>(j)] += value;
-        sums.absolute[static_cast<std::size_t>(j)] += value < 0 ? -value : value;
-      }
-    } else {
-      std::int64_t plain = 0, absolute = 0;
-      for (std::int64_t k = 0; k < b.cols; ++k) {
-        plain += row[k];
-        absolute += row[k] < 0 ? -row[k] : row[k];
-      }
-      sums.plain[static_cast<std::size_t>(i)] = plain;
-      sums.absolute[static_cast<std::size_t>(i)] = absolute;
+  if (layout == BLayout::kn) {
+    for (std::int64_t j = 0; j < n; j += kStrip) sum_columns(b, j, std::min(kStrip, n - j), sums);
+  } else {
+    for (std::int64_t j = 0; j < n; ++j) {
+      const auto i = static_cast<std::size_t>(j);
+      sum_along(reinterpret_cast<const std::int8_t*>(b.row(j)), b.cols, &sums.plain[i],
+                &sums.absolute[i]);
     }
   }
   return sums;

@@ -4,9 +4,10 @@
 #include "stream/comm_engine.h"
 
 #include <cstring>
+#include <optional>
 
+#include "base/float_environment.h"
 #include "platform/delay.h"
-#include "tile/dequantise.h"
 
 namespace tandem::stream {
 namespace {
@@ -35,12 +36,14 @@ class Sender {
   /// Brings a chunk into this rank's own ring, where all peers read it (pull) or from where it is
   /// pushed (quantised rows).
   void copy_in(std::int64_t c) {
+    std::optional<base::FloatEnvironment> environment;
+    if (job_.quantises()) environment.emplace();
     const Chunk chunk = job_.plan.chunk(c);
     for (std::int64_t i = chunk.row0; i < chunk.row0 + chunk.rows; ++i) {
       if (job_.quantises()) {
         auto* const to = reinterpret_cast<std::int8_t*>(own(offset(i, 0)));
         const float scale =
-            tile::quantise_row(job_.shard.type, job_.shard.row(i), job_.shard.cols, to);
+            job_.kernel->quantise(job_.shard.type, job_.shard.row(i), job_.shard.cols, to);
         std::memcpy(own(scale_offset(i)), &scale, sizeof scale);
       } else if (!job_.in_place) {
         window_.put(window_.rank(), offset(i, chunk.k0), source(i, chunk.k0),

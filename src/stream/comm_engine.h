@@ -17,17 +17,19 @@
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 #include "tandem/types.h"
+#include "tile/kernel.h"
 #include "transport/lane.h"
 
 namespace tandem::stream {
 
 /// What a call sends. Shared by the lanes, never changed by them.
 struct SendJob {
-  ConstMatrix shard;                 ///< this rank's rows
-  DType type = DType::f16;           ///< of the elements that travel; floats become s8 on the way
-  const float* row_scale = nullptr;  ///< scales of the rows, given by the caller
-  std::size_t scales_at = 0;         ///< where a place has room for scales; 0 = none travel
-  ChunkPlan plan;                    ///< of the shard
+  ConstMatrix shard;        ///< this rank's rows
+  DType type = DType::f16;  ///< of the elements that travel; floats become s8 on the way
+  const tile::Kernel* kernel = nullptr;  ///< quantises them
+  const float* row_scale = nullptr;      ///< scales of the rows, given by the caller
+  std::size_t scales_at = 0;             ///< where a place has room for scales; 0 = none travel
+  ChunkPlan plan;                        ///< of the shard
   int lanes = 1;
   Transfer transfer = Transfer::pull;
   bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot

@@ -7,29 +7,14 @@
 #include "stream/compute_engine.h"
 
 #include <algorithm>
-#include <cfenv>
 #include <cstring>
 
+#include "base/float_environment.h"
 #include "platform/delay.h"
 #include "tile/contract.h"
 
 namespace tandem::stream {
 namespace {
-
-/// The contract's arithmetic whatever the caller has set: round to nearest, subnormals kept.
-class FloatEnvironment {
- public:
-  FloatEnvironment() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~FloatEnvironment() { std::fesetenv(&saved_); }
-  FloatEnvironment(const FloatEnvironment&) = delete;
-  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
-
- private:
-  std::fenv_t saved_;
-};
 
 Matrix block_of(const Matrix& m, std::int64_t row0, std::int64_t rows, std::int64_t col0,
                 std::int64_t cols) {
@@ -119,7 +104,7 @@ ColumnGroups plan_column_groups(const block::PackedB& weights, const block::Bloc
 
 Status compute(const ComputeJob& job, const Arrivals& arrivals, TaskQueue& tasks,
                Scratch& scratch) {
-  FloatEnvironment environment;
+  const base::FloatEnvironment environment;
   while (true) {
     auto task = tasks.next(job.timeout);
     if (!task.ok()) return task.status();

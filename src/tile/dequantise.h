@@ -5,6 +5,8 @@
 // the kernels' vector forms must equal them bit for bit.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +73,28 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
     if (value < -largest) value = -largest;
   }
   base::store_element(type, value, to);
+}
+
+/// |x| of element k, as bits: their order is that of the values, with infinity and NaN on top.
+[[nodiscard]] inline std::uint32_t magnitude_bits(DType type, const std::byte* from,
+                                                  std::int64_t k) {
+  const float x = base::load_element(type, from + static_cast<std::size_t>(k) * size_of(type));
+  return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
+}
+
+/// The scale of a row whose largest magnitude has these bits.
+[[nodiscard]] inline float quantisation_scale(std::uint32_t largest) {
+  if (largest >= 0x7f800000u) return std::numeric_limits<float>::quiet_NaN();
+  return largest == 0 ? 1.0F : std::bit_cast<float>(largest) / 127.0F;
+}
+
+/// Element k over a scale above 0. |x / scale| may round to a little above 127 where the scale is
+/// subnormal.
+[[nodiscard]] inline std::int8_t quantised(DType type, const std::byte* from, std::int64_t k,
+                                           float scale) {
+  const float x = base::load_element(type, from + static_cast<std::size_t>(k) * size_of(type));
+  const float q = std::nearbyint(x / scale);
+  return static_cast<std::int8_t>(std::min(std::max(q, -127.0F), 127.0F));
 }
 
 /// Symmetric quantisation of a row of `count` floats of `type`: returns s = max|x| / 127 and writes

@@ -16,6 +16,7 @@
 
 #include "tile/kernel.h"
 #include "tile/pack_s8.h"
+#include "tile/simd_kernels.h"
 
 namespace tandem::tile {
 namespace {
@@ -122,7 +123,7 @@ TANDEM_DOT4_TARGET void pack_a_dot4(const std::byte* const* rows, int row_count,
   }
 }
 
-/// The table row, without its epilogue: that of `plain`, a kernel whose tiles have the same shape.
+/// The table row. Conversions are those of `plain`.
 template <class Policy>
 Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_on,
                         std::span<const Kernel> plain) {
@@ -138,9 +139,7 @@ Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_
                 .pack_b = pack_b_s8<kDot, kDotNr<Policy>>,
                 .multiply = multiply_dot4<Policy>,
                 .store = nullptr};
-  for (const Kernel& other : plain) {
-    if (other.type == DType::s8 && other.nr == kernel.nr) kernel.dequantise = other.dequantise;
-  }
+  take_conversions(plain, kernel);
   kernel.a_offset = Policy::kOffset;
   kernel.k_group = kDot;
   kernel.kc = Policy::kKBlock;

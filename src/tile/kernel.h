@@ -83,6 +83,10 @@ struct Kernel {
                      const float* row_scale, DType type, std::byte* to,
                      std::int64_t pitch) = nullptr;
 
+  /// s8 only: quantise_row() of dequantise.h.
+  float (*quantise)(DType type, const std::byte* from, std::int64_t count,
+                    std::int8_t* to) = nullptr;
+
   /// What pack_a adds to every s8, so that an instruction that wants unsigned bytes can be used.
   /// The sums are then too large by a_offset times the column's sum of B, which the bias takes
   /// back.

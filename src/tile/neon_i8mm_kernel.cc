@@ -112,10 +112,7 @@ std::array<Kernel, 1> make_kernels() {
                 .pack_b = pack_b_s8<kSteps, kNr>,
                 .multiply = multiply,
                 .store = nullptr};
-  // The epilogue is that of the plain NEON kernel, whose tiles have the same shape.
-  for (const Kernel& plain : neon_kernels()) {
-    if (plain.type == DType::s8 && plain.nr == kNr) kernel.dequantise = plain.dequantise;
-  }
+  take_conversions(neon_kernels(), kernel);
   kernel.k_group = kSteps;
   return {kernel};
 }

@@ -12,6 +12,7 @@
 #define TANDEM_TILE_S8_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -199,6 +200,43 @@ inline void dequantise_s8(const std::byte* tile, int rows, int cols, const Dequa
     case DType::s32:
       return each_row(dequantise_row<DType::s32>);
   }
+}
+
+template <class Operand>
+float quantise_as(const std::byte* from, std::int64_t count, std::int8_t* to) {
+  const auto* const row = reinterpret_cast<const typename Operand::Element*>(from);
+  const FloatTag f;
+  const WordTag w;
+  const std::int64_t whole = count / kLanes * kLanes;
+  const auto magnitude = [&](std::int64_t k)
+                             HWY_ATTR { return hn::BitCast(w, hn::Abs(Operand::widen(row + k))); };
+  auto most = hn::Zero(w);
+  for (std::int64_t k = 0; k < whole; k += kLanes) most = hn::Max(most, magnitude(k));
+  std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(w, most));
+  for (std::int64_t k = whole; k < count; ++k) {
+    largest = std::max(largest, magnitude_bits(Operand::kType, from, k));
+  }
+  const float scale = quantisation_scale(largest);
+  if (!(scale > 0) || largest == 0) {
+    std::memset(to, 0, static_cast<std::size_t>(count));
+    return scale;
+  }
+  const hn::Rebind<std::int8_t, SumTag> bytes;
+  const FloatVec divisor = hn::Set(f, scale), limit = hn::Set(f, 127.0F);
+  for (std::int64_t k = 0; k < whole; k += kLanes) {
+    const FloatVec q = hn::Round(hn::Div(Operand::widen(row + k), divisor));
+    const auto bounded = hn::ConvertTo(SumTag(), hn::Min(hn::Max(q, hn::Neg(limit)), limit));
+    hn::StoreU(hn::DemoteTo(bytes, bounded), bytes, to + k);
+  }
+  for (std::int64_t k = whole; k < count; ++k) to[k] = quantised(Operand::kType, from, k, scale);
+  return scale;
+}
+
+/// Kernel::quantise.
+inline float quantise_s8(DType type, const std::byte* from, std::int64_t count, std::int8_t* to) {
+  if (type == DType::f16) return quantise_as<F16Operand>(from, count, to);
+  if (type == DType::bf16) return quantise_as<Bf16Operand>(from, count, to);
+  return quantise_as<F32Operand>(from, count, to);
 }
 
 }  // namespace tandem::tile::HWY_NAMESPACE

@@ -80,7 +80,8 @@ constexpr std::array kKernels{Kernel{.target = "scalar",
                                      .pack_b = pack_b,
                                      .multiply = multiply,
                                      .store = nullptr,
-                                     .dequantise = dequantise_tile}};
+                                     .dequantise = dequantise_tile,
+                                     .quantise = quantise_row}};
 
 }  // namespace
 

@@ -73,6 +73,7 @@ constexpr Kernel kKernels[] = {make_kernel<F16Operand>(),
                                 .multiply = multiply_s8,
                                 .store = nullptr,
                                 .dequantise = dequantise_s8,
+                                .quantise = quantise_s8,
                                 .k_group = kS8Group}};
 
 }  // namespace tandem::tile::HWY_NAMESPACE

@@ -14,6 +14,16 @@ namespace tandem::tile {
 [[nodiscard]] std::span<const Kernel> avx2_kernels();
 [[nodiscard]] std::span<const Kernel> neon_kernels();
 
+/// Gives an s8 kernel what does not depend on its multiply: epilogue and quantisation of the plain
+/// kernel whose tiles have the same shape.
+inline void take_conversions(std::span<const Kernel> plain, Kernel& kernel) {
+  for (const Kernel& other : plain) {
+    if (other.type != DType::s8 || other.nr != kernel.nr) continue;
+    kernel.dequantise = other.dequantise;
+    kernel.quantise = other.quantise;
+  }
+}
+
 /// What each target needs of a CPU; kernel_table.cc. The table rows point at these.
 bool runs_avx512(const base::CpuFeatures& cpu, std::string* why);
 bool runs_avx2(const base::CpuFeatures& cpu, std::string* why);

@@ -189,6 +189,35 @@ TEST_P(S8, TheEpilogueEqualsItsScalarDefinition) {
   }
 }
 
+TEST_P(S8, QuantisationEqualsItsScalarDefinition) {
+  const tile::Kernel& kernel = GetParam();
+  std::mt19937 random(10);
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    const std::size_t bytes = size_of(type);
+    for (const std::int64_t count : {1, 7, 8, 15, 16, 17, 31, 33, 64, 257}) {
+      for (int kind = 0; kind < 60; ++kind) {
+        std::vector<std::byte> row(static_cast<std::size_t>(count) * bytes + 1);
+        for (std::int64_t k = 0; k < count; ++k) {
+          float x = std::ldexp(static_cast<float>(static_cast<int>(random())) * 0x1p-31F,
+                               static_cast<int>(random() % 8) - 4);
+          if (kind % 6 == 0) x = std::ldexp(x, -130);            // subnormal, also the scale
+          if (kind % 6 == 1) x = std::round(x * 127.0F) * 0.5F;  // ties
+          if (kind % 6 == 2) x = kind < 30 ? 0.0F : -0.0F;
+          if (kind % 6 == 3 && random() % 64 == 0) x = std::numeric_limits<float>::infinity();
+          if (kind % 6 == 4 && random() % 64 == 0) x = std::nanf("");
+          base::store_element(type, x, row.data() + 1 + static_cast<std::size_t>(k) * bytes);
+        }
+        std::vector<std::int8_t> got(static_cast<std::size_t>(count) + 1, 99), expected = got;
+        const float scale = kernel.quantise(type, row.data() + 1, count, got.data());
+        const float right = tile::quantise_row(type, row.data() + 1, count, expected.data());
+        ASSERT_TRUE(std::isnan(right) ? std::isnan(scale) : scale == right)
+            << name(type) << " " << count << ": " << scale << " for " << right;
+        ASSERT_EQ(got, expected) << name(type) << " " << count << " kind " << kind;
+      }
+    }
+  }
+}
+
 std::vector<tile::Kernel> s8_kernels() {
   std::vector<tile::Kernel> result;
   for (const tile::Kernel& kernel : tile::kernel_table()) {
