@@ -6,6 +6,7 @@
 // verified. What `tandem bench` prints comes from here.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -32,9 +33,14 @@ struct MeasureSpec {
   /// When set, AllGatherGemmDequant is measured, with this kind of A (a_type s8, or a float type to
   /// be quantised) and B in s8; otherwise AllGatherGemm.
   std::optional<ActivationKind> activations = std::nullopt;
-  StreamOptions options;  ///< max_rows 0 = the largest of `rows`
-  int iterations = 10;    ///< timed runs per mode, at least 1
-  int warmup = 5;         ///< untimed runs per mode, at least 0
+  bool bias = true, saturate = false;  ///< of AllGatherGemmDequant: a random bias; Dequantisation's
+  StreamOptions options;               ///< max_rows 0 = the largest of `rows`
+  int iterations = 10;                 ///< timed runs per mode, at least 1
+  int warmup = 5;                      ///< untimed runs per mode, at least 0
+  /// When above 0, no round (one run of each mode) begins that would probably end later than this
+  /// after the first began. Of fewer rounds than asked for at most a third are warm-up; one is
+  /// always run. Inputs and verification are not counted.
+  std::chrono::milliseconds time_budget{0};
   std::uint64_t seed = 1;
   /// Called on rank 0 after each step with the fraction done, 0..1; may be empty.
   std::function<void(double)> progress;
@@ -47,17 +53,18 @@ struct Measurement {
   Timing pipelined_ms;            ///< the fused operator
   double speedup = 0;             ///< sequential / pipelined
   double overlap_efficiency = 0;  ///< (comm + compute − pipelined) / min(comm, compute), unclamped
-  double pipelined_over_max = 0;   ///< pipelined / max(comm, compute)
-  double exposed_comm_ms = 0;      ///< pipelined − compute
-  double gflops_per_rank = 0;      ///< 2·M·K·N / pipelined
-  bool verified = false;           ///< the last timed fused result equals the reference bit for bit
+  double pipelined_over_max = 0;  ///< pipelined / max(comm, compute)
+  double exposed_comm_ms = 0;     ///< pipelined − compute
+  double gflops_per_rank = 0;     ///< 2·M·K·N / pipelined
+  int iterations = 0;             ///< timed runs per mode: as asked for, or what the budget allowed
+  bool verified = false;          ///< the last timed fused result equals the reference bit for bit
   std::int64_t verified_rows = 0;  ///< rows of C compared (all M, or a sample when M·K·N is large)
   std::string mismatch;            ///< where the first wrong element is, when not verified
   std::string kernel;              ///< target of the kernel that ran
   std::int64_t chunks_per_source = 0;  ///< of the largest shard
   std::int64_t tile_m = 0, tile_k = 0;
   std::int64_t window_bytes = 0;
-  double peak_rss_mib = 0;  ///< this rank's peak resident memory
+  double peak_rss_mib = 0;  ///< this process's peak resident memory during the measurement
 };
 
 /// Collective; the same spec on every rank. Each rank gets the same figures (of all ranks

@@ -38,6 +38,11 @@ struct DequantReference {
 /// C = dequantise(A·B + bias) from s64 sums, by the contract. C is f16, bf16, f32, s32 or s8.
 Status reference_gemm_dequant(const DequantReference& problem, Matrix c, int threads = 1);
 
+/// The last step alone: C = dequantise(sums), where `sums` is M × N in s32, bias included, and
+/// `row_scale` has M entries, or none. C as above.
+Status reference_dequantise(ConstMatrix sums, const Dequantisation& dequantisation,
+                            std::span<const float> row_scale, Matrix c, int threads = 1);
+
 /// Rows of floats to s8 and a scale each, as AllGatherGemmDequant quantises on the way.
 Status reference_quantise(ConstMatrix a, Matrix q, std::span<float> row_scale);
 

@@ -9,6 +9,7 @@
 #include "tandem/matrix.h"
 #include "tandem/measure.h"
 #include "tandem/plan.h"
+#include "tandem/product_check.h"
 #include "tandem/reference.h"
 #include "tandem/status.h"
 #include "tandem/stream_options.h"

@@ -43,8 +43,12 @@ class GemmExperiment final : public Experiment {
   using Experiment::Experiment;
   GemmExperiment(const World& world, const MeasureSpec& spec) : Experiment(world, spec) {}
 
-  Status fused() override { return op_->run({.a = a(), .c = c(), .rows = spec_.rows}); }
+  Status fused() override {
+    Status ready = refresh_input();
+    return ready.ok() ? op_->run({.a = a(), .c = c(), .rows = spec_.rows}) : ready;
+  }
   Status gather() override {
+    if (Status ready = refresh_input(); !ready.ok()) return ready;
     return op_->impl().run({.a = a(), .c = {}, .rows = spec_.rows, .gathered_a = gathered()},
                            Phase::gather);
   }
@@ -76,6 +80,7 @@ class GemmExperiment final : public Experiment {
     return reference_gemm(a_rows.view(), b(), spec_.b_layout, expected,
                           spec_.options.compute_threads);
   }
+  Result<Matrix> acquire_input() override { return op_->acquire_input(own_rows_); }
   [[nodiscard]] double reference_rate() const override { return 2e10; }
 
  private:
@@ -88,8 +93,12 @@ class DequantExperiment final : public Experiment {
   DequantExperiment(const World& world, const MeasureSpec& spec)
       : Experiment(world, spec), activations_(*spec.activations) {}
 
-  Status fused() override { return op_->run(call()); }
+  Status fused() override {
+    Status ready = refresh_input();
+    return ready.ok() ? op_->run(call()) : ready;
+  }
   Status gather() override {
+    if (Status ready = refresh_input(); !ready.ok()) return ready;
     AllGatherGemmDequantCall gathering = call();
     gathering.c = {};
     gathering.gathered_a = gathered();
@@ -141,11 +150,12 @@ class DequantExperiment final : public Experiment {
     return reference_gemm_dequant({a_rows, b(), spec_.b_layout, bias_, dequantisation(), scales},
                                   expected, spec_.options.compute_threads);
   }
+  Result<Matrix> acquire_input() override { return op_->acquire_input(own_rows_); }
   [[nodiscard]] double reference_rate() const override { return 2e9; }
 
  private:
   [[nodiscard]] Dequantisation dequantisation() const {
-    return {.scale = scale_, .requantise = requantise_};
+    return {.scale = scale_, .requantise = requantise_, .saturate = spec_.saturate};
   }
   [[nodiscard]] AllGatherGemmDequantCall call() {
     AllGatherGemmDequantCall result{.a = a(), .c = c(), .rows = spec_.rows};
@@ -169,7 +179,7 @@ class DequantExperiment final : public Experiment {
     const auto fraction = [](float real) { return 0.3F + 0.2F * real; };
     for (std::int64_t j = 0; j < spec_.n; ++j) {
       const auto i = static_cast<std::size_t>(2 * j);
-      bias_.push_back(static_cast<std::int32_t>(reals[i] * 65536));
+      if (spec_.bias) bias_.push_back(static_cast<std::int32_t>(reals[i] * 65536));
       scale_.push_back(size * fraction(reals[i + 1]));
     }
     requantise_.assign(1, static_cast<float>(127 / kLargestF16));
@@ -224,14 +234,29 @@ Status Experiment::prepare() {
     return made.status();
   };
   const DType b_type = spec_.activations ? DType::s8 : spec_.a_type;
-  Status made = first_failure(make(a_memory_, own_rows_ * spec_.k, given_type()),
+  const bool in_window = spec_.options.workspace == Workspace::direct;
+  Status made = first_failure(make(a_memory_, in_window ? 0 : own_rows_ * spec_.k, given_type()),
                               make(b_memory_, spec_.k * spec_.n, b_type),
                               make(c_memory_, m_ * spec_.n, spec_.c_type),
                               make(gathered_memory_, m_ * spec_.k, travelling_type()));
   if (!made.ok()) return made;
-  fill_random(a(), spec_.seed, row0_);
   fill_random(b(), seed_b(spec_));
-  return create_operator();
+  if (Status status = create_operator(); !status.ok()) return status;
+  if (Status status = refresh_input(); !status.ok()) return status;
+  fill_random(a(), spec_.seed, row0_);
+  return {};
+}
+
+Status Experiment::refresh_input() {
+  if (spec_.options.workspace != Workspace::direct) return {};
+  auto place = acquire_input();
+  if (place.ok()) place_ = place->data;
+  return place.status();
+}
+
+Matrix Experiment::a() {
+  void* data = place_ != nullptr ? place_ : a_memory_.data();
+  return dense(data, given_type(), own_rows_, spec_.k);
 }
 
 void Experiment::poison_c() { std::memset(c_memory_.data(), 0xff, c_memory_.size()); }

@@ -46,13 +46,18 @@ class Experiment {
   [[nodiscard]] virtual DType given_type() const { return spec_.a_type; }
   [[nodiscard]] virtual DType travelling_type() const { return spec_.a_type; }
   virtual Status create_operator() = 0;
+  /// As the operator's.
+  virtual Result<Matrix> acquire_input() = 0;
+  /// Before every call: with Workspace::direct A lies in the window, always in the same place, and
+  /// stays there; the operator only has to be asked each time.
+  Status refresh_input();
   /// The rows of C that belong to these rows of gathered A, by the reference.
   virtual Status reference(const std::vector<std::int64_t>& rows, Matrix c) = 0;
   /// Operations that a second of the reference does.
   [[nodiscard]] virtual double reference_rate() const = 0;
 
   [[nodiscard]] Matrix c() { return dense(c_memory_.data(), spec_.c_type, m_, spec_.n); }
-  [[nodiscard]] Matrix a() { return dense(a_memory_.data(), given_type(), own_rows_, spec_.k); }
+  [[nodiscard]] Matrix a();
   [[nodiscard]] Matrix gathered() {
     return dense(gathered_memory_.data(), travelling_type(), m_, spec_.k);
   }
@@ -65,6 +70,7 @@ class Experiment {
 
  private:
   platform::PageBuffer a_memory_, b_memory_, c_memory_, gathered_memory_;
+  void* place_ = nullptr;  ///< of A in the window, where it lies there
 };
 
 }  // namespace tandem::op

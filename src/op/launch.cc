@@ -46,6 +46,11 @@ std::vector<std::vector<int>> allowed_part(const std::vector<std::vector<int>>& 
   return usable;
 }
 
+std::vector<std::vector<int>> device_groups() {
+  auto nodes = allowed_part(platform::topology().nodes);
+  return nodes.size() > 1 ? nodes : allowed_part(platform::topology().cores);
+}
+
 /// Hardware threads of each rank, empty = anywhere.
 std::vector<std::vector<int>> places(Bind bind, int size) {
   std::vector<std::vector<int>> of_rank(static_cast<std::size_t>(size));
@@ -81,7 +86,13 @@ Status check(const LaunchSpec& spec) {
               fmt::format("environment entry '{}' is not of the form NAME=value", text)};
     }
   }
-  return {};
+  if (spec.devices.empty()) return {};
+  if (static_cast<int>(spec.devices.size()) != spec.size) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("{} devices were named for {} ranks; name one for each",
+                        spec.devices.size(), spec.size)};
+  }
+  return check_devices(spec.devices);
 }
 
 std::string describe(const RankExit& exit) {
@@ -119,13 +130,59 @@ LaunchReport supervise(platform::ProcessGroup& group, int fd, int size) {
 
 }  // namespace
 
+Devices devices() {
+  const auto nodes = allowed_part(platform::topology().nodes);
+  const auto cores = allowed_part(platform::topology().cores);
+  if (nodes.size() <= 1) return {.count = static_cast<int>(cores.size())};
+  std::size_t fewest = cores.size();
+  for (const std::vector<int>& node : nodes) {
+    const auto inside = std::count_if(cores.begin(), cores.end(), [&](const auto& core) {
+      return std::find(node.begin(), node.end(), core.front()) != node.end();
+    });
+    fewest = std::min(fewest, static_cast<std::size_t>(inside));
+  }
+  return {.numa = true,
+          .count = static_cast<int>(nodes.size()),
+          .cores_each = std::max(1, static_cast<int>(fewest))};
+}
+
+Status check_devices(const std::vector<int>& list) {
+  const auto refuse = [](std::string message) {
+    return Status(StatusCode::kInvalidArgument, std::move(message));
+  };
+  const Devices there = devices();
+  const char* kind = there.numa ? "NUMA nodes" : "cores";
+  if (list.empty()) return refuse("no device is named; name one for each rank, as in 0,1");
+  if (static_cast<int>(list.size()) > std::min(there.count, kMaxRanks)) {
+    return refuse(fmt::format("{} devices are named, but {} {} can be used here: name fewer",
+                              list.size(), std::min(there.count, kMaxRanks), kind));
+  }
+  for (std::size_t r = 0; r < list.size(); ++r) {
+    if (list[r] < 0 || list[r] >= there.count) {
+      return refuse(fmt::format("device {} does not exist: the {} that can be used here are 0..{}",
+                                list[r], kind, there.count - 1));
+    }
+    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(r), list[r]) !=
+        list.begin() + static_cast<std::ptrdiff_t>(r)) {
+      return refuse(fmt::format("device {} is named twice: every rank needs its own", list[r]));
+    }
+  }
+  return {};
+}
+
 Result<LaunchReport> launch(const LaunchSpec& spec) {
   if (Status s = check(spec); !s.ok()) return s;
   auto made = symm::make_rendezvous(spec.size);
   if (!made.ok()) return made.status();
   const Descriptor rendezvous(*made);
 
-  const auto cpus = places(spec.bind, spec.size);
+  auto cpus = places(spec.bind, spec.size);
+  if (!spec.devices.empty()) {
+    const auto groups = device_groups();
+    for (std::size_t r = 0; r < cpus.size(); ++r) {
+      cpus[r] = groups[static_cast<std::size_t>(spec.devices[r])];
+    }
+  }
   platform::ProcessGroup group;
   const platform::SignalForwarding forwarding(group);
   for (int r = 0; r < spec.size; ++r) {

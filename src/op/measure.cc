@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <numeric>
 
@@ -67,6 +68,52 @@ Result<double> time(const World& world, Experiment& experiment, Mode mode) {
   return *std::max_element(all->begin(), all->end());
 }
 
+/// How many rounds are run, and which of them count.
+class Rounds {
+ public:
+  explicit Rounds(const MeasureSpec& spec) : spec_(spec) {}
+
+  /// Collective: whether the next round, after `run` of them, is to be the last.
+  Result<bool> is_last(const World& world, int run) const {
+    if (run + 1 >= most()) return true;
+    return run == 0 ? false : spent(world, run, 2);
+  }
+  /// Collective: whether already the first was all that the budget allows.
+  Result<bool> end_after_first(const World& world, int run) const {
+    return run == 1 && run < most() ? spent(world, run, 1) : false;
+  }
+  [[nodiscard]] bool limited() const { return spec_.time_budget.count() > 0; }
+  [[nodiscard]] double fraction(double rounds) const {
+    const double by_count = rounds / most();
+    if (!limited()) return by_count;
+    const std::chrono::duration<double> elapsed = Clock::now() - start_;
+    const std::chrono::duration<double> budget = spec_.time_budget;
+    return std::min(0.99, std::max(by_count, elapsed / budget));
+  }
+  void drop_warmup(std::vector<double>& samples) const {
+    const auto run = static_cast<int>(samples.size());
+    const int drop = run == most() ? spec_.warmup : std::min(spec_.warmup, run / 3);
+    samples.erase(samples.begin(), samples.begin() + drop);
+  }
+
+ private:
+  [[nodiscard]] int most() const { return spec_.warmup + spec_.iterations; }
+  /// Whether `more` rounds like those that were run exceed the budget. The first rank's clock
+  /// decides for all.
+  Result<bool> spent(const World& world, int run, int more) const {
+    if (!limited()) return false;
+    const std::chrono::duration<double, std::milli> elapsed = Clock::now() - start_;
+    const bool over =
+        elapsed.count() * (run + more) / run > static_cast<double>(spec_.time_budget.count());
+    auto all = world.all_gather(over ? 1 : 0);
+    if (!all.ok()) return all.status();
+    return all->front() != 0;
+  }
+
+  const MeasureSpec& spec_;
+  const Clock::time_point start_ = Clock::now();
+};
+
 Status check_spec(const World& world, const MeasureSpec& spec) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (static_cast<int>(spec.rows.size()) != world.size()) {
@@ -85,15 +132,11 @@ Status check_spec(const World& world, const MeasureSpec& spec) {
       bytes ? std::span<const DType>(kS8) : std::span<const DType>(kFloats);
   const std::span<const DType> c_types =
       spec.activations ? std::span<const DType>(kOutputs) : std::span<const DType>(kFloats);
-  if (spec.options.workspace == Workspace::direct) {
-    return {StatusCode::kInvalidArgument,
-            "workspace direct cannot be measured against a gather: its A never leaves its place; "
-            "use full or staged"};
-  }
   return op::first_failure(op::check_range("K", spec.k, 1, kMost),
                            op::check_range("N", spec.n, 1, kMost),
                            op::check_range("iterations", spec.iterations, 1, 1000000),
                            op::check_range("warmup", spec.warmup, 0, 1000000),
+                           op::check_range("time_budget (ms)", spec.time_budget.count(), 0, kMost),
                            op::check_matrix("A", {.type = spec.a_type}, a_types),
                            op::check_matrix("C", {.type = spec.c_type}, c_types));
 }
@@ -132,6 +175,7 @@ Status verify(const World& world, Experiment& experiment, Measurement& out) {
 
 Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   if (Status status = check_spec(world, spec); !status.ok()) return status;
+  platform::forget_peak_rss();
   const std::unique_ptr<Experiment> experiment = Experiment::make(world, spec);
   if (Status status = experiment->prepare(); !status.ok()) return status;
   // Compute-only reads the gathered matrix: one gather first, so that no mode meets untouched
@@ -139,21 +183,31 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   if (auto first = time(world, *experiment, kCommOnly); !first.ok()) return first.status();
 
   std::array<std::vector<double>, kModes> samples;
-  const int rounds = spec.warmup + spec.iterations;
-  for (int round = 0; round < rounds; ++round) {
+  const Rounds plan(spec);
+  bool last = false, ended = false;
+  for (int round = 0; !last && !ended; ++round) {
+    auto final_round = plan.is_last(world, round);
+    if (!final_round.ok()) return final_round.status();
+    last = *final_round;
     for (std::size_t mode = 0; mode < kModes; ++mode) {
-      if (round == rounds - 1 && mode == kPipelined) experiment->poison_c();
+      if (mode == kPipelined && (last || (round == 0 && plan.limited()))) experiment->poison_c();
       auto elapsed = time(world, *experiment, static_cast<Mode>(mode));
       if (!elapsed.ok()) return elapsed.status();
-      if (round >= spec.warmup) samples[mode].push_back(*elapsed);
+      samples[mode].push_back(*elapsed);
       if (spec.progress && world.rank() == 0) {
         const auto done = static_cast<double>(mode + 1) / static_cast<double>(std::size_t{kModes});
-        spec.progress((round + done) / rounds);
+        spec.progress(plan.fraction(round + done));
       }
     }
+    auto enough = plan.end_after_first(world, round + 1);
+    if (!enough.ok()) return enough.status();
+    ended = *enough;
   }
+  if (spec.progress && world.rank() == 0) spec.progress(1.0);
 
   Measurement out;
+  for (std::vector<double>& of_mode : samples) plan.drop_warmup(of_mode);
+  out.iterations = static_cast<int>(samples[kPipelined].size());
   out.compute_only_ms = summarize(samples[kComputeOnly]);
   out.comm_only_ms = summarize(samples[kCommOnly]);
   out.sequential_ms = summarize(samples[kSequential]);

@@ -22,6 +22,26 @@ namespace {
 
 using Sums = std::vector<std::int64_t>;
 
+constexpr DType kOutputs[] = {DType::f16, DType::bf16, DType::f32, DType::s32, DType::s8};
+
+/// work(begin, end) for parts of the rows, on up to `threads` threads.
+template <class Work>
+void in_parallel(std::int64_t rows, int threads, const Work& work) {
+  std::vector<std::thread> team;
+  std::int64_t begin = 0;
+  for (int t = 0; t + 1 < threads; ++t) {
+    const std::int64_t end = rows * (t + 1) / threads;
+    try {
+      team.emplace_back(work, begin, end);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: the rest is done here
+    }
+    begin = end;
+  }
+  work(begin, rows);
+  for (std::thread& thread : team) thread.join();
+}
+
 /// sums[j] = Σ_k a[k] · b[k, j].
 void row_sums(const std::int8_t* a, const ConstMatrix& b, BLayout layout, Sums& sums) {
   std::fill(sums.begin(), sums.end(), 0);
@@ -77,15 +97,14 @@ Status reference_gemm_dequant(const DequantReference& p, Matrix c, int threads) 
   const bool kn = p.layout == BLayout::kn;
   const std::int64_t n = kn ? p.b.cols : p.b.rows;
   constexpr DType kS8[] = {DType::s8};
-  constexpr DType kOut[] = {DType::f16, DType::bf16, DType::f32, DType::s32, DType::s8};
   Status valid =
       op::first_failure(op::check_matrix("a", p.a, kS8), op::check_matrix("b", p.b, kS8),
-                        op::check_matrix("c", c, kOut), op::check_shape("c", c, p.a.rows, n),
+                        op::check_matrix("c", c, kOutputs), op::check_shape("c", c, p.a.rows, n),
                         op::check_shape("b", p.b, kn ? p.a.cols : n, kn ? n : p.a.cols),
                         op::check_range("threads", threads, 1, 1024));
   if (!valid.ok()) return valid;
 
-  const auto work = [&](std::int64_t begin, std::int64_t end) {
+  in_parallel(p.a.rows, threads, [&](std::int64_t begin, std::int64_t end) {
     Sums sums(static_cast<std::size_t>(n));
     for (std::int64_t i = begin; i < end; ++i) {
       row_sums(reinterpret_cast<const std::int8_t*>(p.a.row(i)), p.b, p.layout, sums);
@@ -94,20 +113,27 @@ Status reference_gemm_dequant(const DequantReference& p, Matrix c, int threads) 
         write_output(p, i, j, sums[static_cast<std::size_t>(j)], c.type, to);
       }
     }
-  };
-  std::vector<std::thread> team;
-  std::int64_t begin = 0;
-  for (int t = 0; t + 1 < threads; ++t) {
-    const std::int64_t end = p.a.rows * (t + 1) / threads;
-    try {
-      team.emplace_back(work, begin, end);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: the rest is done here
+  });
+  return {};
+}
+
+Status reference_dequantise(ConstMatrix sums, const Dequantisation& dequantisation,
+                            std::span<const float> row_scale, Matrix c, int threads) {
+  constexpr DType kSums[] = {DType::s32};
+  Status valid = op::first_failure(
+      op::check_matrix("sums", sums, kSums), op::check_matrix("c", c, kOutputs),
+      op::check_shape("c", c, sums.rows, sums.cols), op::check_range("threads", threads, 1, 1024));
+  if (!valid.ok()) return valid;
+  const DequantReference p{.dequantisation = dequantisation, .row_scale = row_scale};
+  in_parallel(sums.rows, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto* row = reinterpret_cast<const std::int32_t*>(sums.row(i));
+      std::byte* to = c.row(i);
+      for (std::int64_t j = 0; j < sums.cols; ++j, to += size_of(c.type)) {
+        write_output(p, i, j, row[j], c.type, to);
+      }
     }
-    begin = end;
-  }
-  work(begin, p.a.rows);
-  for (std::thread& thread : team) thread.join();
+  });
   return {};
 }
 

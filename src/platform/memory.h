@@ -30,8 +30,11 @@ struct MemoryState {
 /// `what` completes "needed for …". Errors: kOutOfMemory naming needed, available and remedy.
 [[nodiscard]] Status check_memory(std::size_t touched, std::size_t mapped, std::string_view what);
 
-/// Most memory that this process ever had resident, MiB.
+/// Most memory that this process had resident since its start or forget_peak_rss(), MiB.
 [[nodiscard]] double peak_rss_mib();
+
+/// Best effort: where the kernel does not allow it the peak stays.
+void forget_peak_rss();
 
 [[nodiscard]] std::size_t page_size();
 

@@ -55,13 +55,17 @@ TEST(Measure, FiguresFollowFromTheTimes) {
 TEST(Measure, TheDequantisingOperatorIsVerifiedToo) {
   for (ActivationKind kind :
        {ActivationKind::s8, ActivationKind::s8_row_scaled, ActivationKind::quantised}) {
-    for (Workspace workspace : {Workspace::full, Workspace::staged}) {
+    for (Workspace workspace : {Workspace::full, Workspace::staged, Workspace::direct}) {
+      // What is quantised on its way cannot lie in the window as it is.
+      if (kind == ActivationKind::quantised && workspace == Workspace::direct) continue;
       MeasureSpec spec{.rows = {70, 0, 33},
                        .k = 200,
                        .n = 90,
                        .a_type = kind == ActivationKind::quantised ? DType::bf16 : DType::s8,
                        .c_type = DType::f16,
                        .activations = kind,
+                       .bias = workspace != Workspace::staged,
+                       .saturate = workspace == Workspace::staged,
                        .iterations = 2,
                        .warmup = 1};
       spec.options.workspace = workspace;
@@ -73,6 +77,21 @@ TEST(Measure, TheDequantisingOperatorIsVerifiedToo) {
       }
     }
   }
+}
+
+TEST(Measure, ABudgetThatIsSpentLeavesOneVerifiedRound) {
+  MeasureSpec spec{.rows = {40, 30}, .k = 300, .n = 90, .iterations = 1000000, .warmup = 7};
+  spec.time_budget = std::chrono::milliseconds(1);
+  spec.options.workspace = Workspace::direct;
+  std::vector<double> fractions;
+  spec.progress = [&](double done) { fractions.push_back(done); };
+  for (const auto& result : measure_on_threads(spec)) {
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_TRUE(result->verified) << result->mismatch;
+    EXPECT_GE(result->iterations, 1);
+    EXPECT_LT(result->iterations, 1000);
+  }
+  EXPECT_DOUBLE_EQ(fractions.back(), 1.0);
 }
 
 TEST(Measure, AcceptsNoWarmupAndReportsProgressToTheEnd) {
