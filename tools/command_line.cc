@@ -30,12 +30,6 @@ CLI::Validator integer_in(std::int64_t least, std::int64_t most) {
 CLI::Validator one_of(std::vector<std::string> words) {
   return {[words = std::move(words)](std::string& text) { return check_word(text, words); }, ""};
 }
-CLI::Validator seed() {
-  return {[](std::string& text) { return check_seed(text); }, ""};
-}
-CLI::Validator link_text() {
-  return {[](std::string& text) { return check_link(text); }, ""};
-}
 CLI::Validator number(bool positive) {
   return {[=](std::string& text) { return check_number(text, positive); }, ""};
 }
@@ -45,8 +39,8 @@ CLI::Validator rank_counts() {
           },
           ""};
 }
-CLI::Validator row_list() {
-  return {[](std::string& text) { return check_row_list(text); }, ""};
+CLI::Validator checked(std::string (*check)(const std::string&)) {
+  return {[check](std::string& text) { return check(text); }, ""};
 }
 
 std::vector<std::string> names(const std::vector<DType>& types) {
@@ -72,14 +66,41 @@ void add_problem_options(CLI::App& app, const Operator& op, JobOptions& o) {
   app.add_option("--n", o.n, "columns of B and C (default 1024)")->check(integer_in(1, kMaxSize));
   app.add_option("--rows", o.rows,
                  "rows of every rank, as in 100,0,333,7 (default: --m split evenly)")
-      ->check(row_list());
+      ->check(checked(check_row_list));
   app.add_option("--a-type", o.a_type, choice("type of A and B", a_types, a_types.front()))
       ->check(one_of(a_types));
   app.add_option("--c-type", o.c_type, choice("type of C", c_types, c_types.front()))
       ->check(one_of(c_types));
   app.add_option("--b-layout", o.b_layout, "B as K x N (kn) or as N x K (nk, default)")
       ->check(one_of({"kn", "nk"}));
-  app.add_option("--seed", o.seed, "seed of the random inputs (default 1)")->check(seed());
+  app.add_option("--seed", o.seed, "seed of the random inputs (default 1)")
+      ->check(checked(check_seed));
+}
+
+/// What allgather-gemm-dequant has beyond the others.
+void add_dequant_options(CLI::App& app, Verb verb, JobOptions& o) {
+  // Counts down where the negation is given. CLI11 would set an optional that nobody gave.
+  app.add_flag_function(
+      "--bias,!--no-bias", [&o](std::int64_t given) { o.bias = given > 0; },
+      "add a random bias to the sums (default), or none");
+  app.add_flag_function(
+      "--row-scales", [&o](std::int64_t) { o.row_scales = true; },
+      "rows of A have scales too, which travel with them (A in s8 only)");
+  app.add_flag_function(
+      "--saturate", [&o](std::int64_t) { o.saturate = true; },
+      "f16 and bf16 results that are too large become the largest value, not infinity");
+  if (verb == Verb::bench) return;
+  app.add_option("--scale-size", o.scale_size,
+                 "factor on the random scales; 1 (default) keeps most f16 results finite, 40 does "
+                 "not")
+      ->check(number(true));
+  app.add_option("--file-names", o.file_names,
+                 "tandem (default): pe_<rank>_a.bin and so on; catccos: x1_gm_rank<rank>.bin and "
+                 "so on, as its example has them")
+      ->check(one_of({"tandem", "catccos"}));
+  if (verb == Verb::run) {
+    app.add_flag("--accumulators", o.accumulators, "write and check the s32 sums as well");
+  }
 }
 
 void add_engine_options(CLI::App& app, JobOptions& o) {
@@ -100,7 +121,20 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
       ->check(one_of({"shm", "sim"}));
   app.add_option("--link", o.link,
                  "simulated link (default 1Gbit/s,50us); also jitter=TIME, seed=NUMBER")
-      ->check(link_text());
+      ->check(checked(check_link));
+  app.add_option("--workspace", o.workspace,
+                 "window of a rank: full (default), whole shards, two calls deep; staged, a few "
+                 "places used in turn; direct, A itself and nothing else (pull only)")
+      ->check(one_of({"full", "staged", "direct"}));
+  app.add_option("--stages", o.stages, "places with --workspace staged (default 2)")
+      ->check(integer_in(1, kMaxStages));
+  app.add_option("--stage-rows", o.stage_rows,
+                 "rows of a place (default 0: three row blocks of the multiply)")
+      ->check(integer_in(0, kMaxSize));
+  app.add_option("--devices", o.devices,
+                 "bind rank i to the i-th of these, as in 0,1: NUMA nodes where there are several, "
+                 "else cores")
+      ->check(checked(check_device_list));
   std::vector<std::string> kernels{"auto"};
   for (std::string& target : kernel_targets()) kernels.push_back(std::move(target));
   app.add_option("--kernel", o.kernel, choice("kernel target", kernels, "auto"))
@@ -114,6 +148,15 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
 
 void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o) {
   add_problem_options(app, op, o);
+  if (op.s8_weights) add_dequant_options(app, verb, o);
+  if (verb != Verb::bench) {
+    app.add_option("--fill", o.fill, "random (default), or ones: with a scale of 0.5, to debug")
+        ->check(one_of({"random", "ones"}));
+    app.add_option("--verify", o.verify,
+                   "how much of C is compared: whole; sample; auto (default): whole where that "
+                   "takes a minute or less. gen writes golden.bin for whole")
+        ->check(one_of({"auto", "whole", "sample"}));
+  }
   if (verb == Verb::gen) {
     o.data_dir = "out";
     app.add_option("--data-dir", o.data_dir, "folder for the files (default out)");
@@ -138,6 +181,9 @@ void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o
         ->check(integer_in(1, kMostIterations));
     app.add_option("--warmup", o.warmup, "untimed runs of each mode before (default 5)")
         ->check(integer_in(0, kMostIterations));
+    app.add_option("--time-budget", o.time_budget,
+                   "fewer runs where they would take longer in all: 90s, 10m, 2h")
+        ->check(checked(check_duration));
   }
   app.add_flag("--json", o.json, "print one JSON object, on failure {\"error\": {...}}");
   app.add_flag("--quiet", o.quiet, "no progress bar, and no text where all went well");
@@ -286,7 +332,7 @@ void add_plan(CLI::App& app, Parser& parser) {
   command->add_option("--a-type", o->a_type, choice("type of A and B", types, "f16"))
       ->check(one_of(types));
   command->add_option("--link", o->link, "link of each machine (default 1Gbit/s,50us)")
-      ->check(link_text());
+      ->check(checked(check_link));
   command
       ->add_option("--wiring", o->wiring,
                    "shared (default): one link for each machine; mesh: one to every other")

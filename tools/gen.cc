@@ -73,12 +73,19 @@ Status write_golden_rows(const Job& job, int rank, const std::vector<Input>& inp
   return {};
 }
 
+/// What is the same on every rank has one file, or one for each rank: the names decide.
+bool has_file(const Job& job, int rank, const Input& input) {
+  return rank == 0 || input.sharded || job.file_names == FileNames::tandem;
+}
+
 /// Whether there is room for what is to be written, in place of what is there.
 Status check_space(const Job& job) {
-  double needed = static_cast<double>(job.m) * static_cast<double>(job.n) *
-                  static_cast<double>(size_of(job.c_type));
+  double needed = !job.verifies_whole() ? 0
+                                        : static_cast<double>(job.m) * static_cast<double>(job.n) *
+                                              static_cast<double>(size_of(job.c_type));
   for (int rank = 0; rank < job.ranks; ++rank) {
     for (const Input& input : job.op->inputs(job, rank)) {
+      if (!has_file(job, rank, input)) continue;
       needed += static_cast<double>(input.rows) * static_cast<double>(input.cols) *
                 static_cast<double>(size_of(input.type));
     }
@@ -106,8 +113,14 @@ Status generate(const Job& job, Manifest& manifest, Progress& bar) {
   std::filesystem::remove(manifest.path, error);
 
   std::vector<MatrixMemory> memory(job.op->inputs(job, 0).size());
-  auto golden = MatrixWriter::create(golden_path(job));
-  if (!golden.ok()) return golden.status();
+  std::optional<MatrixWriter> golden;
+  if (job.verifies_whole()) {
+    auto created = MatrixWriter::create(golden_path(job));
+    if (!created.ok()) return created.status();
+    golden.emplace(std::move(created).value());
+  } else {
+    std::filesystem::remove(golden_path(job), error);  // of other data
+  }
   for (int rank = 0; rank < job.ranks; ++rank) {
     const std::vector<Input> inputs = job.op->inputs(job, rank);
     std::vector<Matrix> views;
@@ -120,12 +133,18 @@ Status generate(const Job& job, Manifest& manifest, Progress& bar) {
         fill(inputs[i], memory[i]);
       }
       views.push_back(memory[i].view());
-      Status s = write_file(input_path(job, rank, inputs[i].name), views[i], manifest);
+      if (!has_file(job, rank, inputs[i])) continue;
+      Status s = write_file(input_path(job, rank, inputs[i]), views[i], manifest);
       if (!s.ok()) return s;
+    }
+    if (!golden) {
+      bar.update(static_cast<double>(rank + 1) / job.ranks);
+      continue;
     }
     Status s = write_golden_rows(job, rank, inputs, views, *golden, bar);
     if (!s.ok()) return s;
   }
+  if (!golden) return write_manifest(manifest);
   if (Status s = golden->commit(); !s.ok()) return s;
   manifest.files.push_back(
       {golden_path(job).filename().string(), golden->bytes(), golden->checksum().text()});
@@ -149,7 +168,12 @@ bool can_reuse(const Job& job, Manifest& manifest) {
     }
     if (bytes != file.bytes || checksum.text() != file.checksum) return false;
   }
-  manifest.files = (*read)->files;
+  const auto is_golden = [&job](const DataFile& f) {
+    return f.name == golden_path(job).filename();
+  };
+  const auto& files = (*read)->files;
+  if (std::any_of(files.begin(), files.end(), is_golden) != job.verifies_whole()) return false;
+  manifest.files = files;
   return true;
 }
 
@@ -168,11 +192,15 @@ Outcome generate_or_keep(const Job& job) {
     outcome.output = gen_json(job, manifest.files, reused);
   } else if (!job.quiet) {
     std::vector<std::string> names;
-    for (const Input& input : job.op->inputs(job, 0)) names.push_back(input.name);
-    outcome.output = fmt::format(
-        "{} {} ({:.1f} MiB) in {}: pe_<rank>_{{{}}}.bin, golden.bin\n", reused ? "Kept" : "Wrote",
-        counted(static_cast<std::int64_t>(manifest.files.size()), "file"),
-        static_cast<double>(bytes) / (1 << 20), job.data_dir.string(), fmt::join(names, ","));
+    for (const Input& input : job.op->inputs(job, 0)) {
+      names.push_back(input_file_name(job, "<rank>", input));
+    }
+    names.push_back(job.verifies_whole() ? "golden.bin"
+                                         : "no golden.bin (run checks a sample; --verify whole)");
+    outcome.output = fmt::format("{} {} ({:.1f} MiB) in {}: {}\n", reused ? "Kept" : "Wrote",
+                                 counted(static_cast<std::int64_t>(manifest.files.size()), "file"),
+                                 static_cast<double>(bytes) / (1 << 20), job.data_dir.string(),
+                                 fmt::join(names, ", "));
   }
   return outcome;
 }

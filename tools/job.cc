@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "operators.h"
 #include "tandem/system.h"
 #include "tandem/world.h"
 
@@ -19,6 +20,7 @@ namespace tandem::tool {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kWholeSeconds = 60;
 
 double matrix(std::int64_t rows, std::int64_t cols, DType type) {
   return static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(size_of(type));
@@ -32,6 +34,34 @@ std::int64_t Job::row0(int rank) const {
 
 std::int64_t Job::max_rows() const {
   return std::max<std::int64_t>(1, *std::max_element(rows.begin(), rows.end()));
+}
+
+double Job::operations() const {
+  return 2 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
+}
+
+DType Job::b_type() const { return op->s8_weights ? DType::s8 : a_type; }
+
+DType Job::travelling_type() const { return b_type(); }
+
+double Job::reference_seconds() const { return operations() / op->reference_rate; }
+
+bool Job::verifies_whole() const {
+  if (verify != Verify::automatic) return verify == Verify::whole;
+  return reference_seconds() <= kWholeSeconds;
+}
+
+StreamOptions Job::stream_options() const {
+  return {.max_rows = max_rows(),
+          .transfer = transfer,
+          .transport = transport,
+          .compute_threads = compute_threads,
+          .comm_threads = comm_threads,
+          .workspace = workspace,
+          .stage_rows = stage_rows,
+          .stages = stages,
+          .tile_m = tile_m,
+          .tile_k = tile_k};
 }
 
 std::vector<std::int64_t> split_rows(std::int64_t m, int ranks) {
@@ -74,19 +104,22 @@ Status check_memory(const Job& job, double bytes) {
 }
 
 double run_bytes(const Job& job) {
-  const double slots = job.transfer == Transfer::push ? job.ranks : 1;
-  const double each = 2 * matrix(job.k, job.n, job.a_type) + matrix(job.m, job.n, job.c_type) +
-                      slots * matrix(job.max_rows(), job.k, job.a_type);
-  return job.ranks * each + matrix(job.m, job.k, job.a_type);
+  const auto window = workspace_bytes(job.ranks, job.k, job.travelling_type(), job.row_scales,
+                                      job.stream_options());
+  const bool in_window = job.workspace == Workspace::direct;
+  const double each = 2 * matrix(job.k, job.n, job.b_type()) + matrix(job.m, job.n, job.c_type) +
+                      (job.accumulators ? matrix(job.m, job.n, DType::s32) : 0) +
+                      (window.ok() ? static_cast<double>(*window) : 0);
+  return job.ranks * each + (in_window ? 0 : matrix(job.m, job.k, job.a_type));
 }
 
 double bench_bytes(const Job& job) {
-  return run_bytes(job) + job.ranks * matrix(job.m, job.k, job.a_type);
+  return run_bytes(job) + job.ranks * matrix(job.m, job.k, job.travelling_type());
 }
 
 double gen_bytes(const Job& job) {
-  return matrix(job.max_rows(), job.k, job.a_type) + matrix(job.k, job.n, job.a_type) +
-         matrix(job.max_rows(), job.n, job.c_type);
+  return matrix(job.max_rows(), job.k, job.a_type) + matrix(job.k, job.n, job.b_type()) +
+         (job.verifies_whole() ? matrix(job.max_rows(), job.n, job.c_type) : 0);
 }
 
 }  // namespace tandem::tool

@@ -14,6 +14,7 @@
 
 #include "manifest.h"
 #include "option_text.h"
+#include "tandem/launch.h"
 #include "tandem/system.h"
 #include "tandem/world.h"
 
@@ -63,6 +64,11 @@ Status settle_ranks(const JobOptions& o, const Manifest* manifest, Job& job,
     }
     ranks = static_cast<int>(rows.size());
   }
+  if (o.devices && !ranks) {
+    auto list = parse_device_list(*o.devices);
+    if (!list.ok()) return list.status();
+    ranks = static_cast<int>(list->size());
+  }
   return settle("--ranks", ranks, manifest, &Manifest::ranks, 2, job.ranks);
 }
 
@@ -92,8 +98,56 @@ Status settle_rows(const JobOptions& o, const Manifest* manifest, std::vector<st
   return {};
 }
 
+Status settle_dequant(const JobOptions& o, const Manifest* manifest, Job& job) {
+  Status status = settle("--bias", o.bias, manifest, &Manifest::bias, true, job.bias);
+  if (status.ok()) {
+    status = settle("--row-scales", o.row_scales, manifest, &Manifest::row_scales, false,
+                    job.row_scales);
+  }
+  if (status.ok()) {
+    status = settle("--saturate", o.saturate, manifest, &Manifest::saturate, false, job.saturate);
+  }
+  if (status.ok()) {
+    status =
+        settle("--scale-size", o.scale_size, manifest, &Manifest::scale_size, 1.0, job.scale_size);
+  }
+  if (status.ok() && job.row_scales && job.a_type != DType::s8) {
+    status =
+        refuse(fmt::format("--row-scales is given, but --a-type is {}: rows that are "
+                           "quantised on the way get scales of their own",
+                           name(job.a_type)));
+  }
+  job.accumulators = o.accumulators;
+  return status;
+}
+
+/// Devices name ranks and their places: nothing else may.
+Status settle_devices(const JobOptions& o, Job& job) {
+  if (!o.devices) return {};
+  auto list = parse_device_list(*o.devices);
+  if (!list.ok()) return list.status();
+  if (auto launched = launched_size(); launched.ok() && *launched) {
+    // The starter of this rank has bound it.
+    if (static_cast<int>(list->size()) == **launched) return {};
+    return refuse("--devices places ranks, but this process is a rank of a launched world already");
+  }
+  if (o.ranks_as == "thread") {
+    return refuse("--devices binds processes, but --ranks-as is thread: leave one of them out");
+  }
+  if (static_cast<int>(list->size()) != job.ranks) {
+    return refuse(fmt::format("--devices names {} devices for {} ranks: name one for each",
+                              list->size(), job.ranks));
+  }
+  if (Status status = check_devices(*list); !status.ok()) {
+    return refuse(fmt::format("--devices {}: {}", *o.devices, status.message()));
+  }
+  job.devices = std::move(list).value();
+  return {};
+}
+
 /// Cores per rank. Hardware threads of one core share its multipliers: they count once.
-int default_compute_threads(int ranks) {
+int default_compute_threads(const JobOptions& o, int ranks) {
+  if (o.devices) return std::min(devices().cores_each, kMostThreads);
   const SystemInfo system = system_info();
   const int threads = std::max(1, system.hardware_threads);
   const int usable = static_cast<int>(system.affinity.size()) * std::max(1, system.cores) / threads;
@@ -155,10 +209,26 @@ Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
   if (status.ok()) {
     status = settle<std::uint64_t>("--seed", o.seed, manifest, &Manifest::seed, 1, job.seed);
   }
+  std::string fill, file_names;
+  if (status.ok()) {
+    status = settle("--fill", o.fill, manifest, &Manifest::fill, std::string("random"), fill);
+  }
+  if (status.ok()) {
+    status = settle("--file-names", o.file_names, manifest, &Manifest::file_names,
+                    std::string("tandem"), file_names);
+  }
   if (!status.ok()) return status;
+  job.fill = fill == "ones" ? Fill::ones : Fill::random;
+  job.file_names = file_names == "catccos" ? FileNames::catccos : FileNames::tandem;
   job.a_type = parse_dtype(a_type).value_or(op.a_types.front());
   job.c_type = parse_dtype(c_type).value_or(op.c_types.front());
   job.b_layout = parse_b_layout(b_layout).value_or(BLayout::nk);
+
+  status = settle_dequant(o, manifest, job);
+  if (status.ok()) status = settle_devices(o, job);
+  if (!status.ok()) return status;
+  if (o.verify == "whole") job.verify = Verify::whole;
+  if (o.verify == "sample") job.verify = Verify::sampled;
 
   job.kernel = o.kernel;
   job.transfer = parse_transfer(o.transfer).value_or(Transfer::pull);
@@ -173,10 +243,23 @@ Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
     job.transport.link = *link;
   }
   job.thread_ranks = o.ranks_as == "thread";
-  job.compute_threads = o.compute_threads ? *o.compute_threads : default_compute_threads(job.ranks);
+  job.compute_threads =
+      o.compute_threads ? *o.compute_threads : default_compute_threads(o, job.ranks);
   job.comm_threads = o.comm_threads;
   job.tile_m = o.tile_m;
   job.tile_k = o.tile_k;
+  job.workspace = parse_workspace(o.workspace).value_or(Workspace::full);
+  job.stage_rows = o.stage_rows;
+  job.stages = o.stages;
+  if (job.workspace != Workspace::staged && (o.stage_rows != 0 || o.stages != 2)) {
+    return refuse(fmt::format("--stages and --stage-rows are for --workspace staged, but it is {}",
+                              o.workspace));
+  }
+  if (o.time_budget) {
+    auto budget = parse_duration(*o.time_budget);
+    if (!budget.ok()) return budget.status();
+    job.time_budget = *budget;
+  }
   job.iterations = o.iterations;
   job.warmup = o.warmup;
   if (o.timeout_ms) job.timeout = std::chrono::milliseconds(*o.timeout_ms);

@@ -23,10 +23,19 @@ struct JobOptions {
   std::optional<std::int64_t> m, k, n;
   std::optional<std::string> rows, a_type, c_type, b_layout;
   std::optional<std::uint64_t> seed;
+  std::optional<std::string> fill, file_names;
+  std::optional<bool> bias, row_scales, saturate;
+  std::optional<double> scale_size;
+  bool accumulators = false;
+  std::string verify = "auto";
   std::string data_dir;
 
   std::string kernel = "auto", transfer = "pull", transport = "shm", ranks_as = "process";
   std::optional<std::string> link;
+  std::string workspace = "full";
+  std::int64_t stage_rows = 0;
+  int stages = 2;
+  std::optional<std::string> devices, time_budget;
   std::optional<int> compute_threads;
   int comm_threads = 1;
   std::int64_t tile_m = 0, tile_k = 0;

@@ -32,6 +32,12 @@ Json to_json(const Manifest& m) {
           {"c_type", m.c_type},
           {"b_layout", m.b_layout},
           {"seed", m.seed},
+          {"fill", m.fill},
+          {"file_names", m.file_names},
+          {"bias", m.bias},
+          {"row_scales", m.row_scales},
+          {"saturate", m.saturate},
+          {"scale_size", m.scale_size},
           {"files", std::move(files)}};
 }
 
@@ -49,6 +55,12 @@ Manifest from_json(const Json& json) {
   json.at("c_type").get_to(m.c_type);
   json.at("b_layout").get_to(m.b_layout);
   json.at("seed").get_to(m.seed);
+  json.at("fill").get_to(m.fill);
+  json.at("file_names").get_to(m.file_names);
+  json.at("bias").get_to(m.bias);
+  json.at("row_scales").get_to(m.row_scales);
+  json.at("saturate").get_to(m.saturate);
+  json.at("scale_size").get_to(m.scale_size);
   for (const Json& file : json.at("files")) {
     m.files.push_back({file.at("name"), file.at("bytes"), file.at("checksum")});
   }
@@ -72,6 +84,12 @@ Manifest manifest_of(const Job& job) {
           .c_type = std::string(name(job.c_type)),
           .b_layout = std::string(name(job.b_layout)),
           .seed = job.seed,
+          .fill = job.fill == Fill::ones ? "ones" : "random",
+          .file_names = job.file_names == FileNames::catccos ? "catccos" : "tandem",
+          .bias = job.bias,
+          .row_scales = job.row_scales,
+          .saturate = job.saturate,
+          .scale_size = job.scale_size,
           .files = {}};
 }
 

@@ -31,6 +31,9 @@ struct Manifest {
   std::vector<std::int64_t> rows;
   std::string a_type, c_type, b_layout;
   std::uint64_t seed = 0;
+  std::string fill, file_names;
+  bool bias = true, row_scales = false, saturate = false;
+  double scale_size = 1;
   std::vector<DataFile> files;
 };
 

@@ -87,6 +87,11 @@ Status MatrixReader::read(const Matrix& m) {
                                                     : "became shorter while it was read")};
 }
 
+Status MatrixReader::seek(std::int64_t offset) {
+  if (fseeko(file_.get(), static_cast<off_t>(offset), SEEK_SET) == 0) return {};
+  return {StatusCode::kIo, fmt::format("{}: {}", path_.string(), std::strerror(errno))};
+}
+
 Result<MatrixWriter> MatrixWriter::create(const Path& path) {
   MatrixWriter writer;
   writer.path_ = path;

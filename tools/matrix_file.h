@@ -44,6 +44,8 @@ class MatrixReader {
   static Result<MatrixReader> open(const Path& path, std::int64_t bytes, std::string_view what);
   /// The next `m.rows` rows; `m` is dense. Errors: kIo.
   Status read(const Matrix& m);
+  /// Goes to a byte of the file. Errors: kIo.
+  Status seek(std::int64_t offset);
 
  private:
   Path path_;

@@ -3,6 +3,8 @@
 // The table of operators, and what its rows share.
 #include "operators.h"
 
+#include <cstring>
+
 namespace tandem::tool {
 
 const std::vector<const Operator*>& operators() {
@@ -10,14 +12,26 @@ const std::vector<const Operator*>& operators() {
   return table;
 }
 
-StreamOptions options_of(const Job& job) {
-  return {.max_rows = job.max_rows(),
-          .transfer = job.transfer,
-          .transport = job.transport,
-          .compute_threads = job.compute_threads,
-          .comm_threads = job.comm_threads,
-          .tile_m = job.tile_m,
-          .tile_k = job.tile_k};
+void fill_ones(Matrix m) {
+  const auto fill = [&m](auto one) {
+    for (std::int64_t i = 0; i < m.rows; ++i) {
+      for (std::int64_t j = 0; j < m.cols; ++j) {
+        std::memcpy(m.row(i) + j * static_cast<std::int64_t>(sizeof one), &one, sizeof one);
+      }
+    }
+  };
+  switch (m.type) {
+    case DType::f16:
+      return fill(std::uint16_t{0x3c00});
+    case DType::bf16:
+      return fill(std::uint16_t{0x3f80});
+    case DType::f32:
+      return fill(1.0F);
+    case DType::s8:
+      return fill(std::int8_t{1});
+    case DType::s32:
+      return fill(std::int32_t{1});
+  }
 }
 
 MeasureSpec measure_spec_of(const Job& job) {
@@ -29,9 +43,12 @@ MeasureSpec measure_spec_of(const Job& job) {
   spec.c_type = job.c_type;
   spec.b_layout = job.b_layout;
   spec.kernel = job.kernel;
-  spec.options = options_of(job);
+  spec.options = job.stream_options();
+  spec.bias = job.bias;
+  spec.saturate = job.saturate;
   spec.iterations = job.iterations;
   spec.warmup = job.warmup;
+  spec.time_budget = job.time_budget;
   spec.seed = job.seed;
   return spec;
 }

@@ -97,4 +97,47 @@ Result<std::vector<std::int64_t>> parse_integers(const std::string& text, std::i
   return values;
 }
 
+std::string check_device_list(const std::string& text) {
+  return parse_device_list(text).status().message();
+}
+
+Result<std::vector<int>> parse_device_list(const std::string& text) {
+  std::vector<int> devices;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    int value = 0;
+    if (!parse_whole(part, value) || value < 0) {
+      return Status(StatusCode::kInvalidArgument,
+                    fmt::format("'{}' in '{}' is no device; write the number of one for each rank, "
+                                "as in 0,1",
+                                part, text));
+    }
+    devices.push_back(value);
+    begin = end + 1;
+  }
+  return devices;
+}
+
+std::string check_duration(const std::string& text) {
+  return parse_duration(text).status().message();
+}
+
+Result<std::chrono::milliseconds> parse_duration(const std::string& text) {
+  constexpr std::int64_t kMostSeconds = 31'536'000;
+  std::string number = text;
+  std::int64_t unit = 1, value = 0;
+  if (!number.empty()) {
+    const char last = number.back();
+    unit = last == 'h' ? 3600 : last == 'm' ? 60 : 1;
+    if (last == 'h' || last == 'm' || last == 's') number.pop_back();
+  }
+  if (!parse_whole(number, value) || value < 1 || value > kMostSeconds / unit) {
+    return Status(
+        StatusCode::kInvalidArgument,
+        fmt::format("'{}' is not a time in 1s..{}s; write 90, 90s, 10m or 2h", text, kMostSeconds));
+  }
+  return std::chrono::milliseconds(value * unit * 1000);
+}
+
 }  // namespace tandem::tool

@@ -5,6 +5,7 @@
 // name in front.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,12 @@ inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 /// "100,0,333,7".
 [[nodiscard]] std::string check_row_list(const std::string& text);
 [[nodiscard]] Result<std::vector<std::int64_t>> parse_row_list(const std::string& text);
+/// "0,1": what a device is, and whether it exists, check_devices() (tandem/launch.h) knows.
+[[nodiscard]] std::string check_device_list(const std::string& text);
+[[nodiscard]] Result<std::vector<int>> parse_device_list(const std::string& text);
+/// "90", "90s", "10m" or "2h": up to a year.
+[[nodiscard]] std::string check_duration(const std::string& text);
+[[nodiscard]] Result<std::chrono::milliseconds> parse_duration(const std::string& text);
 
 /// "2,4,8": integers in least..most.
 [[nodiscard]] Result<std::vector<std::int64_t>> parse_integers(const std::string& text,

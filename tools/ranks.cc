@@ -131,6 +131,7 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
   // can push two ranks' compute threads onto one core.
   const auto cpus = static_cast<int>(system_info().affinity.size());
   if (job.ranks * job.compute_threads <= cpus) spec.bind = Bind::core;
+  spec.devices = job.devices;
   spec.command = {error ? "/proc/self/exe" : self.string()};
   spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
   if (outcomes_file) {

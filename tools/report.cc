@@ -28,6 +28,23 @@ std::string headline(const Job& job) {
                      name(job.a_type), name(job.c_type));
 }
 
+std::string verification_text(const Job& job, const Verification& v) {
+  const std::string infinite =
+      v.infinite > 0 ? fmt::format(" ({} of them infinite, as they must be)", v.infinite) : "";
+  if (v.whole) {
+    return fmt::format("{} elements on each rank equal {} bit for bit{}.", v.comparison.elements,
+                       v.against, infinite);
+  }
+  std::string text =
+      fmt::format("on each rank {} and {} drawn at random equal the reference bit for bit",
+                  counted(v.rows, "row"), counted(v.columns, "column"));
+  if (!v.every_element) return text + "; the others were not checked (--verify whole does).";
+  return text + fmt::format(
+                    "; all {} x {} elements{} are what follows from sums that pass the "
+                    "product check (Freivalds, modulo 2^64; docs/numerics.md).",
+                    job.m, job.n, infinite);
+}
+
 std::string bench_text(const Job& job, const Measurement& m, double peak_rss_mib) {
   std::string text = headline(job) + "\n";
   text += row("Compute-only", m.compute_only_ms);
@@ -41,8 +58,9 @@ std::string bench_text(const Job& job, const Measurement& m, double peak_rss_mib
   text += row("Pipelined/max",
               fmt::format("{:>10.3f}      1 is a perfect overlap", m.pipelined_over_max));
   text += row("Exposed comm", fmt::format("{:>10.3f} ms", m.exposed_comm_ms));
-  text += row("Throughput", fmt::format("{:>10.1f} GFLOP/s per rank, {:.1f} in all",
-                                        m.gflops_per_rank, m.gflops_per_rank * job.ranks));
+  text += row("Throughput",
+              fmt::format("{:>10.1f} {} per rank, {:.1f} in all", m.gflops_per_rank,
+                          job.op->s8_weights ? "GOP/s" : "GFLOP/s", m.gflops_per_rank * job.ranks));
   const bool sim = job.transport.kind == TransportKind::sim;
   text += row("Kernel", fmt::format("{}, {} and {} per rank", m.kernel,
                                     counted(job.compute_threads, "compute thread"),

@@ -9,11 +9,14 @@
 #include "job.h"
 #include "operators.h"
 #include "tandem/measure.h"
+#include "verification.h"
 
 namespace tandem::tool {
 
 /// "AllGather GEMM (shm): 2 ranks, M = 2048, K = 2048, N = 1024, f16 -> f32".
 [[nodiscard]] std::string headline(const Job& job);
+/// What a verification that passed has compared.
+[[nodiscard]] std::string verification_text(const Job& job, const Verification& v);
 [[nodiscard]] std::string bench_text(const Job& job, const Measurement& measured,
                                      double peak_rss_mib);
 

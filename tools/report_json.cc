@@ -3,6 +3,7 @@
 // JSON for the commands. Keys are part of the interface: add, do not rename.
 #include "report_json.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -17,16 +18,23 @@ std::string text_of(const Json& json) {
 }
 
 Json problem_json(const Job& job) {
-  return {{"op", job.op->name},
-          {"ranks", job.ranks},
-          {"m", job.m},
-          {"k", job.k},
-          {"n", job.n},
-          {"rows", job.rows},
-          {"a_type", name(job.a_type)},
-          {"c_type", name(job.c_type)},
-          {"b_layout", name(job.b_layout)},
-          {"seed", job.seed}};
+  Json json = {{"op", job.op->name},
+               {"ranks", job.ranks},
+               {"m", job.m},
+               {"k", job.k},
+               {"n", job.n},
+               {"rows", job.rows},
+               {"a_type", name(job.a_type)},
+               {"c_type", name(job.c_type)},
+               {"b_layout", name(job.b_layout)},
+               {"seed", job.seed}};
+  if (job.op->s8_weights) {
+    json["bias"] = job.bias;
+    json["row_scales"] = job.row_scales;
+    json["saturate"] = job.saturate;
+    json["accumulators"] = job.accumulators;
+  }
+  return json;
 }
 
 Json job_json(const Job& job, const Prepared& prepared) {
@@ -36,6 +44,9 @@ Json job_json(const Job& job, const Prepared& prepared) {
   json["transport"] = name(job.transport.kind);
   json["link"] = sim ? Json(to_string(job.transport.link)) : Json();
   json["transfer"] = name(job.transfer);
+  json["workspace"] = name(job.workspace);
+  json["stages"] = job.workspace == Workspace::staged ? Json(job.stages) : Json();
+  json["stage_rows"] = job.workspace == Workspace::staged ? Json(job.stage_rows) : Json();
   json["kernel"] = prepared.kernel;
   json["compute_threads"] = job.compute_threads;
   json["comm_threads"] = job.comm_threads;
@@ -90,13 +101,21 @@ std::string gen_json(const Job& job, const std::vector<DataFile>& files, bool re
   return text_of(json);
 }
 
-std::string run_json(const Job& job, const Prepared& prepared, const Timing& timing, bool verified,
-                     const std::string& against) {
+std::string run_json(const Job& job, const Prepared& prepared, const Timing& timing,
+                     const Verification& verification, const std::vector<std::int64_t>& different) {
   Json json = job_json(job, prepared);
   json["iterations"] = job.iterations;
   json["run_ms"] = timing_json(timing);
-  json["verified"] = verified;
-  json["verified_against"] = against;
+  json["verified"] =
+      std::all_of(different.begin(), different.end(), [](std::int64_t d) { return d == 0; });
+  json["verified_against"] = verification.against;
+  json["verification"] = {{"whole", verification.whole},
+                          {"rows", verification.whole ? job.m : verification.rows},
+                          {"columns", verification.whole ? job.n : verification.columns},
+                          {"every_element", verification.every_element}};
+  json["different"] = different;
+  json["infinite"] = verification.infinite;
+  json["window_bytes"] = prepared.window_bytes;
   json["data_dir"] = job.data_dir.empty() ? Json() : Json(job.data_dir.string());
   json["version"] = version();
   return text_of(json);
@@ -107,7 +126,7 @@ std::string bench_json(const Job& job, const Measurement& m, double peak_rss_mib
                              .chunks_per_source = m.chunks_per_source,
                              .tile_m = m.tile_m,
                              .tile_k = m.tile_k});
-  json["iterations"] = job.iterations;
+  json["iterations"] = m.iterations;
   json["warmup"] = job.warmup;
   json["compute_only_ms"] = timing_json(m.compute_only_ms);
   json["comm_only_ms"] = timing_json(m.comm_only_ms);
@@ -118,6 +137,10 @@ std::string bench_json(const Job& job, const Measurement& m, double peak_rss_mib
   json["pipelined_over_max"] = m.pipelined_over_max;
   json["exposed_comm_ms"] = m.exposed_comm_ms;
   json["gflops_per_rank"] = m.gflops_per_rank;
+  if (job.op->s8_weights) {
+    json["mask_ratio"] = m.overlap_efficiency;
+    json["gops_per_rank"] = m.gflops_per_rank;
+  }
   json["verified"] = m.verified;
   json["verified_rows"] = m.verified_rows;
   if (!m.verified) json["mismatch"] = m.mismatch;

@@ -15,13 +15,15 @@
 #include "tandem/measure.h"
 #include "tandem/reference.h"
 #include "tandem/system.h"
+#include "verification.h"
 
 namespace tandem::tool {
 
 [[nodiscard]] std::string info_json(const SystemInfo& system);
 [[nodiscard]] std::string gen_json(const Job& job, const std::vector<DataFile>& files, bool reused);
 [[nodiscard]] std::string run_json(const Job& job, const Prepared& prepared, const Timing& timing,
-                                   bool verified, const std::string& against);
+                                   const Verification& verification,
+                                   const std::vector<std::int64_t>& different);
 [[nodiscard]] std::string bench_json(const Job& job, const Measurement& measured,
                                      double peak_rss_mib);
 [[nodiscard]] std::string check_json(const CheckOptions& options, const Comparison& comparison);

@@ -1,74 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verification in blocks of rows. Start reading at verify().
+// Verification in blocks of rows. Start reading at verify_whole().
 #include "verification.h"
 
 #include <algorithm>
+#include <cstring>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "row_source.h"
+
 namespace tandem::tool {
 namespace {
-
-/// The sharded inputs of all ranks from top to bottom, from their files or made again from the
-/// seed.
-class GatheredRows {
- public:
-  explicit GatheredRows(const Job& job) : job_(job) {}
-
-  /// Puts the next rows, at most `most`, in the places of the sharded inputs; a block ends with its
-  /// shard. Returns their number.
-  Result<std::int64_t> next(std::int64_t most, std::vector<Matrix>& inputs) {
-    while (left_ == 0) {
-      if (Status s = open(++rank_, most); !s.ok()) return s;
-    }
-    const std::int64_t rows = std::min(most, left_);
-    for (Source& source : sources_) {
-      const Matrix m = source.block.rows(0, rows);
-      const Input& input = source.input;
-      if (source.file) {
-        if (Status s = source.file->read(m); !s.ok()) return s;
-      } else {
-        input.fill(m, input.seed, input.row0 + input.rows - left_);
-      }
-      inputs[source.place] = m;
-    }
-    left_ -= rows;
-    return rows;
-  }
-
- private:
-  struct Source {
-    std::size_t place;  // among the inputs
-    Input input;
-    MatrixMemory block;
-    std::optional<MatrixReader> file;
-  };
-
-  Status open(int rank, std::int64_t most) {
-    const std::vector<Input> inputs = job_.op->inputs(job_, rank);
-    sources_.clear();
-    for (std::size_t place = 0; place < inputs.size(); ++place) {
-      const Input& input = inputs[place];
-      if (!input.sharded) continue;
-      auto block = MatrixMemory::create(input.type, std::min(most, input.rows), input.cols);
-      if (!block.ok()) return block.status();
-      sources_.push_back({place, input, std::move(block).value(), std::nullopt});
-      left_ = input.rows;
-      if (job_.data_dir.empty()) continue;
-      auto file = open_input(job_, rank, input);
-      if (!file.ok()) return file.status();
-      sources_.back().file.emplace(std::move(file).value());
-    }
-    return {};
-  }
-
-  const Job& job_;
-  int rank_ = -1;
-  std::int64_t left_ = 0;
-  std::vector<Source> sources_;
-};
 
 /// Rows that are compared together: enough for the reference to share out among its threads (it
 /// takes 64 at a time), few enough to stay small beside C.
@@ -76,17 +20,27 @@ std::int64_t block_rows(const Job& job) { return std::int64_t{256} * job.compute
 
 }  // namespace
 
-Path input_path(const Job& job, int rank, const std::string& name) {
-  return job.data_dir / fmt::format("pe_{}_{}.bin", rank, name);
+std::string input_file_name(const Job& job, const std::string& rank, const Input& input) {
+  if (job.file_names == FileNames::tandem) return fmt::format("pe_{}_{}.bin", rank, input.name);
+  // What is the same on every rank is there once.
+  return input.sharded ? fmt::format("{}_rank{}.bin", input.catccos_name, rank)
+                       : fmt::format("{}.bin", input.catccos_name);
+}
+Path input_path(const Job& job, int rank, const Input& input) {
+  return job.data_dir / input_file_name(job, std::to_string(rank), input);
 }
 Path golden_path(const Job& job) { return job.data_dir / "golden.bin"; }
 Path output_path(const Job& job, int rank) {
   return job.data_dir / fmt::format("output_rank{}.bin", rank);
 }
+Path accumulators_path(const Job& job, int rank) {
+  const bool own = job.file_names == FileNames::tandem;
+  return job.data_dir / fmt::format("{}_rank{}.bin", own ? "accumulators" : "c_gm", rank);
+}
 
 Result<MatrixReader> open_input(const Job& job, int rank, const Input& input) {
   return MatrixReader::open(
-      input_path(job, rank, input.name),
+      input_path(job, rank, input),
       input.rows * input.cols * static_cast<std::int64_t>(size_of(input.type)),
       shape_text(input.rows, input.cols, input.type));
 }
@@ -105,42 +59,85 @@ Result<bool> has_golden(const Job& job) {
   return true;
 }
 
-Result<Verification> verify(const Job& job, const MatrixMemory& c,
-                            const std::vector<Matrix>& inputs,
-                            const std::function<void(double)>& progress) {
+Result<Verification> verify_whole(const Verified& what) {
+  const Job& job = what.job;
   Verification result;
   auto golden = has_golden(job);
   if (!golden.ok()) return golden.status();
   std::optional<MatrixReader> file;
   if (*golden) {
-    auto opened = MatrixReader::open(golden_path(job), bytes_of(c.view()),
+    auto opened = MatrixReader::open(golden_path(job), bytes_of(what.outputs.c),
                                      shape_text(job.m, job.n, job.c_type));
     if (!opened.ok()) return opened.status();
     file.emplace(std::move(opened).value());
   }
   result.against = *golden ? golden_path(job).string() : "the reference";
 
-  GatheredRows gathered(job);
-  std::vector<Matrix> block_inputs = inputs;
-  auto expected = MatrixMemory::create(job.c_type, std::min(job.m, block_rows(job)), job.n);
+  RowSource source(job);
+  const std::int64_t most = std::min(job.m, block_rows(job));
+  auto block = RowBlock::create(job, what.inputs, most);
+  if (!block.ok()) return block.status();
+  auto expected = MatrixMemory::create(job.c_type, most, job.n);
   if (!expected.ok()) return expected.status();
-  for (std::int64_t row0 = 0, rows = 0; row0 < job.m; row0 += rows) {
-    rows = std::min(block_rows(job), job.m - row0);
-    if (file) {
-      if (Status s = file->read(expected->rows(0, rows)); !s.ok()) return s;
-    } else {
-      auto got = gathered.next(rows, block_inputs);
-      if (!got.ok()) return got.status();
-      rows = *got;
-      Status s = job.op->reference(job, block_inputs, expected->rows(0, rows), job.compute_threads);
-      if (!s.ok()) return s;
+  auto sums = MatrixMemory::create(DType::s32, what.outputs.accumulators ? most : 0, job.n);
+  if (!sums.ok()) return sums.status();
+  const auto add = [&](const Matrix& got, const Matrix& should, std::int64_t row0) {
+    auto part = compare(got, should);
+    if (part.ok()) accumulate(result.comparison, *part, row0);
+    return part.status();
+  };
+
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    const std::int64_t shard = job.rows[static_cast<std::size_t>(rank)];
+    for (std::int64_t first = 0, rows = 0; first < shard; first += rows) {
+      rows = std::min(most, shard - first);
+      const std::int64_t row0 = job.row0(rank) + first;
+      if (!file || what.outputs.accumulators) {
+        if (Status s = block->fill(source, rank, first, rows, 0); !s.ok()) return s;
+      }
+      Status made = file ? file->read(expected->rows(0, rows))
+                         : job.op->reference(job, block->inputs(rows), expected->rows(0, rows),
+                                             job.compute_threads);
+      if (!made.ok()) return made;
+      const Matrix c = rows_of(what.outputs.c, row0, rows);
+      if (Status s = add(c, expected->rows(0, rows), row0); !s.ok()) return s;
+      result.infinite += count_infinite(c);
+      if (what.outputs.accumulators) {
+        made =
+            job.op->reference(job, block->inputs(rows), sums->rows(0, rows), job.compute_threads);
+        if (!made.ok()) return made;
+        Status s = add(rows_of(*what.outputs.accumulators, row0, rows), sums->rows(0, rows), row0);
+        if (!s.ok()) return s;
+      }
+      what.progress(static_cast<double>(row0 + rows) / static_cast<double>(job.m));
     }
-    auto block = compare(c.rows(row0, rows), expected->rows(0, rows));
-    if (!block.ok()) return block.status();
-    accumulate(result.comparison, *block, row0);
-    progress(static_cast<double>(row0 + rows) / static_cast<double>(job.m));
   }
   return result;
+}
+
+std::int64_t count_infinite(const ConstMatrix& m) {
+  const auto count = [&m](auto mask, auto infinity) {
+    std::int64_t found = 0;
+    for (std::int64_t i = 0; i < m.rows; ++i) {
+      const std::byte* row = m.row(i);
+      for (std::int64_t j = 0; j < m.cols; ++j, row += sizeof mask) {
+        decltype(mask) bits = 0;
+        std::memcpy(&bits, row, sizeof bits);
+        found += (bits & mask) == infinity ? 1 : 0;
+      }
+    }
+    return found;
+  };
+  switch (m.type) {
+    case DType::f16:
+      return count(std::uint16_t{0x7fff}, std::uint16_t{0x7c00});
+    case DType::bf16:
+      return count(std::uint16_t{0x7fff}, std::uint16_t{0x7f80});
+    case DType::f32:
+      return count(std::uint32_t{0x7fffffff}, std::uint32_t{0x7f800000});
+    default:
+      return 0;
+  }
 }
 
 void accumulate(Comparison& total, const Comparison& block, std::int64_t row0) {
