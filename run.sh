@@ -11,6 +11,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # For tests and packagers: a build folder that is configured already, and another place for data.
 build=${TANDEM_BUILD_DIR:-$root/build/release}
 out=${TANDEM_OUT_DIR:-$root/out}
+# shellcheck source=scripts/build_command.sh
+source "$root/scripts/build_command.sh"
 
 mode=cpu kernel=auto ranks=2
 gm=2048 gk=2048 gn=1024
@@ -44,15 +46,6 @@ Examples:
   ./run.sh -n 4 --gm 4096 --gk 2048 --gn 1536
   ./run.sh -r sim -n 3 --gm 1000 --gk 777 --gn 131
 TEXT
-}
-
-info() { echo "[INFO] $*"; }
-
-fail() {
-  local code=$1
-  shift
-  echo "[ERROR] $*" >&2
-  exit "$code"
 }
 
 parse() {
@@ -95,28 +88,6 @@ number() {
   echo "$((10#$2))"
 }
 
-install_dependencies() {
-  if command -v dpkg-query >/dev/null; then
-    "$root/scripts/install_dependencies.sh" || exit 3
-    return
-  fi
-  local tool
-  for tool in cmake ninja pkg-config c++; do
-    command -v "$tool" >/dev/null ||
-      fail 3 "'$tool' is missing, and this system has no apt to install it with"
-  done
-}
-
-# Shows a step's output only where somebody watches, or when it fails.
-quietly() {
-  if [[ -t 1 ]]; then
-    "$@"
-  else
-    local log
-    log=$("$@" 2>&1) || { echo "$log" >&2; return 1; }
-  fi
-}
-
 # Two runs at once would share the build folder, the data and the cores.
 lock() {
   mkdir -p "$build" "$out" || fail 3 "cannot create $build or $out; check the permissions"
@@ -126,16 +97,6 @@ lock() {
     info "Waiting for another run.sh in this folder"
     flock "$lock_fd"
   fi
-}
-
-build_command() {
-  if [[ ! -f $build/build.ninja && ! -f $build/Makefile ]]; then
-    info "Configuring in ${build#"$root"/}"
-    (cd "$root" && quietly cmake --preset release -B "$build") || fail 3 "cmake failed"
-  fi
-  info "Building"
-  quietly cmake --build "$build" --target tandem_command || fail 3 "the build failed"
-  tandem=$build/tools/tandem
 }
 
 check_kernel() {

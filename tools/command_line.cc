@@ -278,6 +278,52 @@ void add_check(CLI::App& app, Parser& parser) {
   command->callback([&parser, o] { parser.action = [o] { return check(*o); }; });
 }
 
+void add_trial(CLI::App& app, Parser& parser) {
+  CLI::App* verb =
+      app.add_subcommand("trial", "generate, run, verify and measure a list of shapes");
+  verb->require_subcommand(1);
+  const char* footer =
+      "For every line M,K,N (M is rows per rank): `tandem gen` into the output folder, `tandem\n"
+      "run` with a rank bound to each device, its verdict for each rank, `tandem bench`. Then a\n"
+      "table, also in results.csv there. For s8 one more case has scales that overflow f16.\n"
+      "Exit code 1 when a result is wrong.\n\n"
+      "Example:\n  tandem trial {} --devices 0,1 --shapes scripts/test_shapes.csv";
+  verb->footer(fmt::format(fmt::runtime(footer), kAllGatherGemmDequant.name));
+  for (const Operator* op : operators()) {
+    CLI::App* command = verb->add_subcommand(std::string(op->name), std::string(op->summary));
+    command->footer(fmt::format(fmt::runtime(footer), op->name));
+    auto o = std::make_shared<TrialOptions>();
+    command
+        ->add_option("--devices", o->devices,
+                     "a rank on each, as in 0,1: NUMA nodes where there are several, else cores")
+        ->check(checked(check_device_list))
+        ->required();
+    command->add_option("--shapes", o->shapes, "CSV file with the columns M, K and N")->required();
+    command->add_option("--output", o->output, "folder for the files (default output)");
+    command
+        ->add_option("--workspace", o->workspace,
+                     "auto (default: full up to 64 MB per rank, else staged), full, staged, direct")
+        ->check(one_of({"auto", "full", "staged", "direct"}));
+    command->add_option("--fill", o->fill, "random (default), or ones, to debug")
+        ->check(one_of({"random", "ones"}));
+    command->add_option("--verify", o->verify, "as of `tandem run`: auto (default), whole, sample")
+        ->check(one_of({"auto", "whole", "sample"}));
+    command
+        ->add_option("--scale-ops", o->scale_ops,
+                     "shapes of more operations (2MKN, all ranks' rows) get fewer rows")
+        ->check(checked(check_positive));
+    command
+        ->add_option("--time-budget", o->time_budget,
+                     "of the measurement of a shape; one round is always run (default 20s)")
+        ->check(checked(check_duration));
+    if (op->s8_weights) {
+      command->add_flag("--accumulators", o->accumulators, "write and check the s32 sums as well");
+    }
+    command->add_flag("--quiet", o->quiet, "the table only");
+    command->callback([&parser, op, o] { parser.action = [op, o] { return trial(*op, *o); }; });
+  }
+}
+
 void add_launch(CLI::App& app, Parser& parser) {
   CLI::App* command =
       app.add_subcommand("launch", "start the ranks of any program that uses Tandem");
@@ -385,6 +431,7 @@ std::unique_ptr<CLI::App> make_app(Parser& parser) {
       "  tandem COMMAND --help");
   add_info(*app, parser);
   for (const VerbText& verb : kVerbs) add_verb(*app, parser, verb);
+  add_trial(*app, parser);
   add_check(*app, parser);
   add_plan(*app, parser);
   add_launch(*app, parser);

@@ -33,6 +33,24 @@ struct LaunchOptions {
                           const std::vector<std::string>& arguments);
 [[nodiscard]] Outcome bench(const Operator& op, const JobOptions& options,
                             const std::vector<std::string>& arguments);
+/// What `bench --shapes` takes beyond a job's options.
+struct ListOptions {
+  std::string shapes;  ///< a file; empty = one shape, by --m, --k and --n
+  std::string out;     ///< results go to <out>.csv and <out>.json
+  bool m_per_rank = false;
+};
+/// As bench(), for every shape of a list.
+[[nodiscard]] Outcome bench_list(const Operator& op, const JobOptions& options,
+                                 const ListOptions& list,
+                                 const std::vector<std::string>& arguments);
+
+struct TrialOptions {
+  std::string devices, shapes, output = "output";
+  std::string workspace = "auto", fill = "random", verify = "auto", time_budget = "20s";
+  double scale_ops = 0;  ///< 0 = no shape is scaled down
+  bool accumulators = false, quiet = false;
+};
+[[nodiscard]] Outcome trial(const Operator& op, const TrialOptions& options);
 [[nodiscard]] Outcome check(const CheckOptions& options);
 [[nodiscard]] Outcome plan(const PlanOptions& options);
 [[nodiscard]] Outcome launch_program(const LaunchOptions& options);
