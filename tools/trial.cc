@@ -73,6 +73,16 @@ class Trial {
     return 2.0 * static_cast<double>(ranks_) * static_cast<double>(s.m) * static_cast<double>(s.k) *
            static_cast<double>(s.n);
   }
+  /// What a case takes, about: the calls of run and bench and of its check, or the golden result,
+  /// and the elements that are made, written and read.
+  [[nodiscard]] double seconds(const Case& c) const {
+    constexpr double kCalls = 5, kElementRate = 1e8;
+    const double call = operations(c.shape) / op_.multiply_rate;
+    const double golden = c.shape == c.full ? operations(c.shape) / op_.reference_rate : 0;
+    const auto elements =
+        static_cast<double>(ranks_ * c.shape.m) * static_cast<double>(c.shape.k + c.shape.n);
+    return 1 + kCalls * call + std::min(golden, 60.0) + elements / kElementRate;
+  }
   /// Whether the steps of a shape as large as this one take a sample.
   [[nodiscard]] std::string verify(const Case& c) const;
   [[nodiscard]] std::string workspace(const Case& c) const;
@@ -261,24 +271,22 @@ Status Trial::write_csv(const std::vector<Case>& cases,
 }
 
 Outcome Trial::run(const std::vector<Case>& cases) {
-  // What each costs, about, in operations: the calls, and a golden result where there is one.
   double all = 0, done = 0;
-  const auto cost = [this](const Case& c) { return operations(c.shape) + 5e9; };
-  for (const Case& c : cases) all += cost(c);
+  for (const Case& c : cases) all += seconds(c);
   const auto start = std::chrono::steady_clock::now();
 
   std::vector<CaseResult> results;
   Outcome outcome;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    say(fmt::format(
-        "[{}/{}] {} x {}, {}, workspace {}{}", i + 1, cases.size(), counted(ranks_, "rank"),
-        cases[i].text(), op_.name, workspace(cases[i]),
-        done > 0 ? fmt::format(", about {:.0f} s left", elapsed.count() / done * (all - done))
-                 : ""));
+    // What was done tells how fast this machine is, once it was more than a moment.
+    const double left = (all - done) * (done > 5 ? elapsed.count() / done : 1);
+    say(fmt::format("[{}/{}] {} on {}, workspace {}{}", i + 1, cases.size(), cases[i].text(),
+                    counted(ranks_, "rank"), workspace(cases[i]),
+                    all > 10 ? fmt::format(", about {:.0f} s left", left) : ""));
     CaseResult& result = results.emplace_back();
     if (auto ended = run_case(cases[i], result)) return *ended;
-    done += cost(cases[i]);
+    done += seconds(cases[i]);
     if (!result.message.empty()) {
       outcome.message +=
           (outcome.message.empty() ? "" : "\n") + cases[i].text() + ": " + result.message;
@@ -304,6 +312,10 @@ Outcome trial(const Operator& op, const TrialOptions& options) {
   if (!shapes.ok()) return failed(shapes.status());
 
   std::vector<Case> cases;
+  // First, so that the files that stay are those of the list.
+  if (op.s8_weights && options.fill == "random") {
+    cases.push_back({kOverflowShape, kOverflowShape, true});
+  }
   for (const Shape& shape : *shapes) {
     Case c{shape, shape};
     const double per_row = 2.0 * static_cast<double>(devices->size()) *
@@ -313,9 +325,6 @@ Outcome trial(const Operator& op, const TrialOptions& options) {
       c.shape.m = std::max<std::int64_t>(1, static_cast<std::int64_t>(most));
     }
     cases.push_back(c);
-  }
-  if (op.s8_weights && options.fill == "random") {
-    cases.push_back({kOverflowShape, kOverflowShape, true});
   }
   // Results of an earlier list must not pass as this one's.
   std::error_code error;
