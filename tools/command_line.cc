@@ -146,6 +146,17 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
       ->check(integer_in(1, kDayMs));
 }
 
+void add_list_options(CLI::App& app, ListOptions& list) {
+  app.add_option("--shapes", list.shapes,
+                 "measure every shape of this CSV file, which has columns M, K and N; "
+                 "bench/peers/shapes_139.csv in the sources has 139 of real models");
+  app.add_flag("--m-per-rank", list.m_per_rank,
+               "M of --shapes is rows of every rank (default: of all ranks together)");
+  app.add_option("--out", list.out,
+                 "of --shapes: results go to this name with .csv and .json (default "
+                 "bench_<operator>); shapes that are there already are not measured again");
+}
+
 void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o) {
   add_problem_options(app, op, o);
   if (op.s8_weights) add_dequant_options(app, verb, o);
@@ -182,7 +193,8 @@ void add_job_options(CLI::App& app, Verb verb, const Operator& op, JobOptions& o
     app.add_option("--warmup", o.warmup, "untimed runs of each mode before (default 5)")
         ->check(integer_in(0, kMostIterations));
     app.add_option("--time-budget", o.time_budget,
-                   "fewer runs where they would take longer in all: 90s, 10m, 2h")
+                   "fewer runs where they would take longer in all: 90, 90s, 10m, 2h; with "
+                   "--shapes for the whole list, and what is left over is for the next call")
         ->check(checked(check_duration));
   }
   app.add_flag("--json", o.json, "print one JSON object, on failure {\"error\": {...}}");
@@ -220,10 +232,12 @@ constexpr VerbText kVerbs[] = {
     {Verb::bench, "bench", "measure an operator: overlap, speedup, throughput",
      "tandem bench {0} -n 2 --m 2048 --k 2048 --n 1024",
      "Measures compute only, communication only, one after the other, and pipelined, in one\n"
-     "run; checks the last result bit for bit (exit code 1 when it is wrong).\n\n"
+     "run; checks the last result bit for bit (exit code 1 when it is wrong). With --shapes,\n"
+     "a table of them, and how the ratios are spread.\n\n"
      "Examples:\n"
      "  tandem bench {0} -n 2 --m 2048 --k 2048 --n 1024 --json\n"
-     "  tandem bench {0} --rows 100,0,333,7 --transport sim --link 1Gbit/s,50us"},
+     "  tandem bench {0} --rows 100,0,333,7 --transport sim --link 1Gbit/s,50us\n"
+     "  tandem bench {0} --shapes bench/peers/shapes_139.csv --time-budget 10m"},
 };
 
 /// The command line while it is parsed. Options live in shared pointers that the actions keep.
@@ -242,10 +256,14 @@ void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
     command->footer(fmt::format(fmt::runtime(text.footer), op->name));
     auto options = std::make_shared<JobOptions>();
     add_job_options(*command, text.verb, *op, *options);
-    command->callback([&parser, verb = text.verb, op, options] {
-      parser.action = [verb, op, options, arguments = parser.arguments] {
+    auto list = std::make_shared<ListOptions>();
+    if (text.verb == Verb::bench) add_list_options(*command, *list);
+    command->callback([&parser, verb = text.verb, op, options, list] {
+      parser.action = [verb, op, options, list, arguments = parser.arguments] {
         if (verb == Verb::gen) return gen(*op, *options);
-        return verb == Verb::run ? run(*op, *options, arguments) : bench(*op, *options, arguments);
+        if (verb == Verb::run) return run(*op, *options, arguments);
+        return list->shapes.empty() ? bench(*op, *options, arguments)
+                                    : bench_list(*op, *options, *list, arguments);
       };
     });
   }

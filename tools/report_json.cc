@@ -150,6 +150,38 @@ std::string bench_json(const Job& job, const Measurement& m, double peak_rss_mib
   return text_of(json);
 }
 
+std::string bench_list_json(const Job& job, const BenchTable& table, const std::vector<Spread>& all,
+                            const std::vector<std::string>& skipped) {
+  Json json = {{"op", job.op->name}, {"ranks", job.ranks}, {"skipped", skipped}};
+  for (const Spread& s : all) {
+    Json& spread = json["distribution"][s.key] = {{"shapes", s.shapes}};
+    if (s.shapes == 0) continue;
+    spread.update({{"min", s.min},
+                   {"p10", s.p10},
+                   {"median", s.median},
+                   {"p90", s.p90},
+                   {"max", s.max},
+                   {"worst", Json::array()}});
+    for (const Spread::Worst& w : s.worst) {
+      spread["worst"].push_back(
+          {{"m", w.shape.m}, {"k", w.shape.k}, {"n", w.shape.n}, {"value", w.value}});
+    }
+  }
+  json["shapes"] = Json::array();
+  for (const BenchRow& row : table.rows()) {
+    Json& entry = json["shapes"].emplace_back(Json::object());
+    for (std::size_t i = 0; i < row.fields().size(); ++i) {
+      const std::string& text = row.fields()[i];
+      // Numbers and truth values are themselves, all else is text.
+      const Json value = Json::parse(text, nullptr, false);
+      const bool plain = value.is_number() || value.is_boolean();
+      entry[BenchTable::columns()[i]] = plain ? value : Json(text);
+    }
+  }
+  json["version"] = version();
+  return text_of(json);
+}
+
 std::string check_json(const CheckOptions& o, const Comparison& c) {
   Json json = {{"output", o.output}, {"golden", o.golden},     {"type", o.type},
                {"equal", c.equal()}, {"elements", c.elements}, {"different", c.different}};

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --json prints: one object for each command, ending in a newline. The implementation is, with
-// manifest.cc, the only file that knows nlohmann-json.
+// What --json prints: one object for each command, ending in a newline. The implementation,
+// manifest.cc and trial.cc are the files that know nlohmann-json.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bench_table.h"
 #include "commands.h"
+#include "distribution.h"
 #include "job.h"
 #include "manifest.h"
 #include "operators.h"
@@ -26,6 +28,10 @@ namespace tandem::tool {
                                    const std::vector<std::int64_t>& different);
 [[nodiscard]] std::string bench_json(const Job& job, const Measurement& measured,
                                      double peak_rss_mib);
+/// Configuration, distribution and all lines of the table.
+[[nodiscard]] std::string bench_list_json(const Job& job, const BenchTable& table,
+                                          const std::vector<Spread>& spreads,
+                                          const std::vector<std::string>& skipped);
 [[nodiscard]] std::string check_json(const CheckOptions& options, const Comparison& comparison);
 [[nodiscard]] std::string plan_json(const PlanReport& report);
 /// {"error": {code, message, exit_code}}
