@@ -19,12 +19,12 @@ SMALL = ("--m", 8, "--k", 8, "--n", 8)
 
 class Usage(CommandTest):
     def test_help_has_an_example_for_every_command(self):
-        for command in (["info"], ["gen", OP], ["run", OP], ["bench", OP], ["check"], ["plan"],
-                        ["launch"]):
+        for command in (["info"], ["gen", OP], ["run", OP], ["bench", OP], ["trial", OP], ["check"],
+                        ["plan"], ["launch"]):
             done = self.tandem(*command, "--help")
             self.assertRegex(done.out, r"Examples?:\n  tandem " + command[0])
             self.assertEqual(done.err, "")
-        for command in ([], ["gen"], ["run"], ["bench"]):
+        for command in ([], ["gen"], ["run"], ["bench"], ["trial"]):
             self.assertIn("tandem", self.tandem(*command, "--help").out)
 
     def test_version(self):
@@ -140,8 +140,10 @@ class Usage(CommandTest):
         self.assertIn(OP, self.complete("run", ""))
         self.assertEqual(self.complete("run", OP, "--a-type", "b"), ["bf16"])
         self.assertIn("scalar", self.complete("run", OP, "--kernel", "s"))
-        for command in (["gen", OP], ["run", OP], ["bench", OP], ["check"], ["plan"],
-                        ["launch"]):
+        dequant = "allgather-gemm-dequant"
+        self.assertEqual(self.complete("run", OP, "--workspace", "d"), ["direct"])
+        for command in (["gen", OP], ["run", OP], ["bench", OP], ["run", dequant],
+                        ["trial", dequant], ["check"], ["plan"], ["launch"]):
             options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", self.tandem(*command, "--help").out,
                                      re.M))
             self.assertLessEqual(options - {"--help"}, set(self.complete(*command, "--")))
