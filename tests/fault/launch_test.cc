@@ -196,5 +196,43 @@ TEST_F(LaunchTest, CoresAreSharedOut) {
   }
 }
 
+TEST_F(LaunchTest, RanksAreBoundToTheDevicesNamed) {
+  const Devices there = devices();
+  ASSERT_GE(there.count, 1);
+  const int last = there.count - 1;
+  LaunchSpec spec =
+      shell(1, "grep Cpus_allowed_list /proc/self/status > " + folder_ + "/$TANDEM_RANK");
+  spec.devices = {last};
+  EXPECT_EQ(report_of(spec).exit_code, 0);
+  const std::string at_last = text("0");
+  spec.devices = {0};
+  EXPECT_EQ(report_of(spec).exit_code, 0);
+  if (last > 0) {
+    EXPECT_NE(text("0"), at_last);
+    spec = shell(2, "grep Cpus_allowed_list /proc/self/status > " + folder_ + "/$TANDEM_RANK");
+    spec.devices = {last, 0};
+    EXPECT_EQ(report_of(spec).exit_code, 0);
+    EXPECT_EQ(text("0"), at_last);
+    EXPECT_NE(text("1"), at_last);
+  }
+}
+
+TEST_F(LaunchTest, DevicesAreChecked) {
+  const int count = devices().count;
+  const auto message = [](const std::vector<int>& list) { return check_devices(list).message(); };
+  EXPECT_TRUE(check_devices({count - 1}).ok());
+  EXPECT_THAT(message({}), HasSubstr("no device"));
+  EXPECT_THAT(message({count}), HasSubstr("device " + std::to_string(count) + " does not exist"));
+  EXPECT_THAT(message({-1}), HasSubstr("device -1"));
+  EXPECT_THAT(message(std::vector<int>(static_cast<std::size_t>(count) + 1)),
+              HasSubstr("name fewer"));
+  if (count > 1) {
+    EXPECT_THAT(message({1, 1}), HasSubstr("named twice"));
+  }
+  LaunchSpec spec = shell(2, "true");
+  spec.devices = {0};
+  EXPECT_THAT(launch(spec).status().message(), HasSubstr("2 ranks"));
+}
+
 }  // namespace
 }  // namespace tandem
