@@ -5,14 +5,17 @@
 // answers is read from its JSON. Prints as it goes, since a long list takes minutes. Start reading
 // at trial(), at the end.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "command_line.h"
 #include "commands.h"
@@ -300,6 +303,18 @@ Outcome Trial::run(const std::vector<Case>& cases) {
   return outcome;
 }
 
+/// Two lists in one folder would read each other's files. The lock ends with the file.
+Result<File> lock_folder(const Path& folder) {
+  if (Status s = make_folder(folder); !s.ok()) return s;
+  const Path path = folder / ".lock";
+  File file(std::fopen(path.c_str(), "a"));
+  if (file && lockf(fileno(file.get()), F_TLOCK, 0) == 0) return file;
+  const bool taken = file && (errno == EACCES || errno == EAGAIN);
+  return Status(StatusCode::kIo, fmt::format("{}: {}; take another --output", path.string(),
+                                             taken ? "another trial is at work in this folder"
+                                                   : std::strerror(errno)));
+}
+
 }  // namespace
 
 Outcome trial(const Operator& op, const TrialOptions& options) {
@@ -326,6 +341,8 @@ Outcome trial(const Operator& op, const TrialOptions& options) {
     }
     cases.push_back(c);
   }
+  auto lock = lock_folder(options.output);
+  if (!lock.ok()) return failed(lock.status());
   // Results of an earlier list must not pass as this one's.
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options.output, error)) {

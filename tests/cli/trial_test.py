@@ -8,11 +8,12 @@ import csv
 import os
 import pathlib
 import re
+import signal
 import struct
 import subprocess
 import unittest
 
-from command import CommandTest, clean_environment
+from command import FAILURE, CommandTest, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts/allgather_matmul_dequant.sh"
@@ -62,6 +63,20 @@ class Trial(CommandTest):
                                  golden)
             x1 = (self.folder / f"output/x1_gm_rank{rank}.bin").read_bytes()
             self.assertEqual(set(x1), set(range(256)), "random data covers all of s8")
+
+    def test_an_interrupted_trial_and_a_folder_in_use(self):
+        self.shapes("M,K,N\n400,4000,4000\n")
+        options = ("trial", "allgather-gemm-dequant", "--devices", "0", "--shapes", "shapes.csv",
+                   "--time-budget", "2h")
+        started = self.start(*options)
+        started.ranks(1)
+        second = self.start(*options).finish()
+        self.assertEqual(second.code, FAILURE, second)
+        self.assertRegex(second.err, "output.*another trial.*--output")
+        started.interrupt()
+        done = started.finish()
+        self.assertIn(done.code, (128 + signal.SIGINT, -signal.SIGINT), done)
+        self.assert_nothing_left(done)
 
     def test_debug(self):
         done = self.script(DEVICES, self.shapes("N,K,M\n7,100,3\n"), debug="1", output="here")
