@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the arguments of the process to one command with its options. The implementation is the
-// only file that knows CLI11.
+// From the arguments of the process to one command with its options. The implementation,
+// validators.h and job_command_line.cc are the files that know CLI11.
 #pragma once
 
 #include <functional>
