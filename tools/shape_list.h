@@ -4,6 +4,7 @@
 // others. `bench --shapes` and `trial` read them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
