@@ -103,7 +103,7 @@ TurnSettings Session::turn_settings(int threads, double budget_s) const {
 
 platform::Team& Session::team(int threads) {
   if (team_ == nullptr || team_->size() < threads - 1) {
-    auto made = platform::Team::create(threads - 1, "ceiling", platform::Spin{});
+    auto made = platform::Team::create(threads - 1, "ceiling", {std::chrono::microseconds(50)});
     if (!made.ok()) {
       fail(made.status().message());
       std::exit(1);

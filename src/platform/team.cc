@@ -96,8 +96,26 @@ void Team::post(Mailbox& mailbox) {
   if ((before & 1u) != 0) unpark_all(mailbox.word);
 }
 
+/// Members that have a core of their own (they poll) leave the caller's to the caller. Linux puts
+/// a woken thread beside the one that wakes it, even if another core is idle, and moves it a few
+/// milliseconds later: two threads took 0.22 ms for what one does in 0.15 (32 × 1024 × 256, f16).
+void Team::keep_off_this_core() {
+  const int here = sched_getcpu();
+  if (here < 0 || here == avoided_) return;
+  avoided_ = here;
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
+  CPU_CLR(here, &cores);
+  if (CPU_COUNT(&cores) == 0) return;
+  for (std::thread& thread : threads_) {
+    // A refusal costs only time.
+    (void)pthread_setaffinity_np(thread.native_handle(), sizeof cores, &cores);
+  }
+}
+
 void Team::start(int count, std::function<void(int)> job) {
   join();
+  if (count > 0 && pace_ == Pace::steady && spin_.limit.count() > 0) keep_off_this_core();
   job_ = std::move(job);
   // Relaxed: the members read it only after post().
   unfinished_.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);

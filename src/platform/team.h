@@ -49,6 +49,7 @@ class Team {
   Team(int size, Spin spin, Pace pace)
       : spin_(spin), pace_(pace), mailboxes_(static_cast<std::size_t>(size)) {}
   void serve(int index);
+  void keep_off_this_core();
   void post(Mailbox& mailbox);
 
   const Spin spin_;
@@ -57,6 +58,7 @@ class Team {
   std::function<void(int)> job_;  // written while nobody runs; post() publishes it
   bool ending_ = false;           // likewise
   alignas(64) std::atomic<std::uint32_t> unfinished_{0};  // members, plus kParked while join() is
+  int avoided_ = -1;  // hardware thread that the members keep off
   std::vector<std::thread> threads_;
 };
 
