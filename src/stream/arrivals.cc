@@ -31,6 +31,20 @@ const std::byte* Arrivals::row(std::int64_t row) const {
          static_cast<std::size_t>(i - stage * shard.plan.stage_rows()) * shard.pitch;
 }
 
+void Arrivals::rows(std::int64_t row0, std::span<const std::byte*> to) const {
+  for (std::size_t i = 0; i < to.size();) {
+    const std::int64_t first = row0 + static_cast<std::int64_t>(i);
+    const Shard& shard = shard_of(first);
+    // As far as rows lie one pitch apart: to the end of the shard, or of its stage.
+    std::int64_t end = shard.rows() - (first - shard.row0);
+    if (!shard.local) {
+      end = std::min(end, shard.plan.stage_rows() - (first - shard.row0) % shard.plan.stage_rows());
+    }
+    const std::byte* at = row(first);
+    for (; end > 0 && i < to.size(); --end, ++i, at += shard.pitch) to[i] = at;
+  }
+}
+
 const float* Arrivals::row_scale(std::int64_t row) const {
   const Shard& shard = shard_of(row);
   if (!shard.scaled) return nullptr;

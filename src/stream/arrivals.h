@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "stream/call_header.h"
@@ -66,6 +67,8 @@ class Arrivals {
   [[nodiscard]] const std::vector<Shard>& shards() const { return shards_; }
   /// Address of element (row, 0) of gathered A.
   [[nodiscard]] const std::byte* row(std::int64_t row) const;
+  /// row(row0), row(row0 + 1), …
+  void rows(std::int64_t row0, std::span<const std::byte*> to) const;
 
   /// Scale of the row; null when this call's rows have none.
   [[nodiscard]] const float* row_scale(std::int64_t row) const;

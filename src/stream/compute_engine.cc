@@ -46,9 +46,7 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
   const std::int64_t row_end = block.row0 + block.rows;
   const std::int64_t col0 = task.part * job.group_cols;
   const std::int64_t cols = std::min(job.group_cols, job.weights->n - col0);
-  for (std::int64_t i = 0; i < block.rows; ++i) {
-    scratch.rows[static_cast<std::size_t>(i)] = arrivals.row(block.row0 + i);
-  }
+  arrivals.rows(block.row0, {scratch.rows.data(), static_cast<std::size_t>(block.rows)});
 
   // Rows that are all here can be fetched ahead of their packing.
   const bool complete = arrivals.ready(block.row0, row_end, job.weights->k);
