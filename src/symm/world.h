@@ -47,6 +47,8 @@ class World : public std::enable_shared_from_this<World> {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
   [[nodiscard]] const Machines& machines() const { return machines_; }
+  /// Whether its ranks could be on several machines (join_machines()), even if they are not.
+  [[nodiscard]] bool meets_by_network() const { return !receiver_lost_.empty(); }
 
   /// Polling limit for `threads` busy threads per rank: zero when the threads of all ranks of this
   /// machine together outnumber the cores that they may use.
