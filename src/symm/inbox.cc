@@ -170,18 +170,23 @@ void Inbox::fail(const Status& failure) {
   }
 }
 
-bool Inbox::idle() const {
-  // Acquire: pairs with the release of whoever leaves.
-  const auto state = [&](int r) { return world_->entry(r).state.load(std::memory_order_acquire); };
+bool Inbox::alone() const {
   const auto peers = machines_.local_ranks();
-  const bool alone = std::all_of(peers.begin(), peers.end(), [&](int r) {
-    return r == rank_ || state(r) != RankState::joined || !world_->file().locked_by_other(r);
+  return std::all_of(peers.begin(), peers.end(), [&](int r) {
+    return r == rank_ || has_left(r) || !world_->file().locked_by_other(r);
   });
-  if (alone) return true;
+}
+
+bool Inbox::sources_left() const {
   for (std::uint64_t left = sources_; left != 0; left &= left - 1) {
-    if (state(__builtin_ctzll(left)) == RankState::joined) return false;
+    if (!has_left(__builtin_ctzll(left))) return false;
   }
   return true;
+}
+
+bool Inbox::has_left(int rank) const {
+  // Acquire: pairs with the release of whoever leaves.
+  return world_->entry(rank).state.load(std::memory_order_acquire) != RankState::joined;
 }
 
 }  // namespace tandem::symm

@@ -46,8 +46,10 @@ class Inbox {
   /// machine.
   void fail(const Status& failure);
 
-  /// Whether nobody of this machine needs what this process still receives.
-  [[nodiscard]] bool idle() const;
+  /// Whether all other ranks of this machine have left: nobody needs what this process receives.
+  [[nodiscard]] bool alone() const;
+  /// Whether every source that this process receives has left.
+  [[nodiscard]] bool sources_left() const;
 
  private:
   struct OpenWindow {
@@ -57,6 +59,7 @@ class Inbox {
   };
   [[nodiscard]] std::shared_ptr<WindowMemory> find(std::uint64_t window);
   void source_left(int source, std::uint64_t window);
+  [[nodiscard]] bool has_left(int rank) const;
 
   const std::shared_ptr<WorldMemory> world_;
   const Machines machines_;

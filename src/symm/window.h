@@ -73,6 +73,9 @@ class Window {
   /// Wakes the threads of this rank that wait, to look at ready() again.
   void wake();
 
+  /// Whether a rank has destroyed its end. Its process may still receive for its machine.
+  [[nodiscard]] bool has_left(int rank) const { return memory_->has_left(rank); }
+
   /// Publishes the first failure of this window to all ranks and wakes them; returns the failure
   /// that stands (an earlier one wins).
   Status fail(const Status& failure);

@@ -134,7 +134,8 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
   }
   if (!machines_.local(rank)) {
     const int receiver = machines_.receiver(machines_.own(), rank);
-    if (receiver == rank_ || gone(receiver, ask_kernel).empty()) return {};
+    // One that has left goes on receiving while others of its machine have not; it holds its lock.
+    if (receiver == rank_ || !ask_kernel || memory_->file().locked_by_other(receiver)) return {};
     return receiver_lost_[static_cast<std::size_t>(rank)];
   }
   if (!ask_kernel || !memory_->locks() || memory_->file().locked_by_other(rank)) return {};

@@ -63,8 +63,9 @@ Status RemoteLane::flush() {
   const auto awaited = [&](int rank) -> std::optional<WaitDetail> {
     const int machine = window_.machines().of(rank);
     const Traffic& traffic = traffic_[static_cast<std::size_t>(machine)];
-    // The one who takes them in answers for its machine.
-    if (rank != window_.machines().receiver(machine, window_.rank()) ||
+    // The one who takes them in answers for its machine. It may have all it needs and be gone from
+    // the window while the network still reports that: it goes on receiving.
+    if (rank != window_.machines().receiver(machine, window_.rank()) || window_.has_left(rank) ||
         symm::reached(left(traffic), traffic.shipped)) {
       return std::nullopt;
     }
