@@ -16,6 +16,7 @@
 #include "op/validate.h"
 #include "platform/memory.h"
 #include "platform/park.h"
+#include "symm/world.h"
 
 namespace tandem {
 namespace {
@@ -56,8 +57,11 @@ Result<double> time(const World& world, Experiment& experiment, Mode mode) {
   using Ms = std::chrono::duration<double, std::milli>;
   auto proposals = world.all_gather(Ms((Clock::now() + kStartDelay).time_since_epoch()).count());
   if (!proposals.ok()) return proposals.status();
-  const Clock::time_point start(std::chrono::duration_cast<Clock::duration>(
+  Clock::time_point start(std::chrono::duration_cast<Clock::duration>(
       Ms(*std::max_element(proposals->begin(), proposals->end()))));
+  // Machines have clocks of their own: there ranks set out when they have heard of each other,
+  // about a message's time apart.
+  if (world.impl()->machines().count() > 1) start = Clock::now() + kStartDelay;
   platform::sleep_until(start - kStartPolling);
   while (Clock::now() < start) platform::pause();
 
