@@ -63,7 +63,7 @@ class Namespace:
         self.holder = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c",
              f"hostname {name}; ip link set lo up; mount --bind {folder}/hosts /etc/hosts; "
-             "echo ready; exec sleep infinity"],
+             "mount -t tmpfs tmpfs /dev/shm; echo ready; exec sleep infinity"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
             preexec_fn=die_with_parent, start_new_session=True)
         if self.holder.stdout.readline().strip() != "ready":
@@ -191,7 +191,9 @@ class Hosts:
         hosts = ",".join(f"{host.name}:{per_host}" for host in self.hosts)
         mca = {"plm_rsh_agent": f"{self.folder}/agent", "btl": "tcp,self", "pml": "ob1",
                "btl_tcp_if_include": f"{NETWORK}.0/24", "oob_tcp_if_include": f"{NETWORK}.0/24",
-               "orte_tmpdir_base": str(self.folder)}
+               "orte_tmpdir_base": str(self.folder),
+               # The hosts share cores, which mpirun cannot know: MPI's own waits must give way.
+               "mpi_yield_when_idle": "1"}
         line = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--map-by", "node", "--host",
                 hosts, "-n", str(per_host * self.count)]
         for key, value in mca.items():

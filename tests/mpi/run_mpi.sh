@@ -13,6 +13,6 @@ if "$mpiexec" --version 2>&1 | grep -qE "Open ?(MPI|RTE)"; then
   # tests use.
   options+=(--oversubscribe --bind-to none)
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  export OMPI_MCA_rmaps_base_oversubscribe=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 fi
 exec "$mpiexec" "${options[@]}" "$@"
