@@ -60,6 +60,10 @@ std::string bench_text(const Job& job, const Measurement& m, double peak_rss_mib
   text += row("Pipelined/max",
               fmt::format("{:>10.3f}      1 is a perfect overlap", m.pipelined_over_max));
   text += row("Exposed comm", fmt::format("{:>10.3f} ms", m.exposed_comm_ms));
+  if (job.transport.kind == TransportKind::mpi) {
+    text += row("Comm CPU",
+                fmt::format("{:>10.3f} ms   of a rank's cores, for communication", m.comm_cpu_ms));
+  }
   text += row("Throughput",
               fmt::format("{:>10.1f} {} per rank, {:.1f} in all", m.gflops_per_rank,
                           job.op->s8_weights ? "GOP/s" : "GFLOP/s", m.gflops_per_rank * job.ranks));

@@ -12,9 +12,9 @@ using platform::Clock;
 using std::chrono::microseconds;
 
 /// Between two looks at the network. On a core that also computes, each look costs that core some
-/// microseconds and a change of threads; in this time a link of 1 Gbit/s carries 31 KiB, for which
+/// microseconds and a change of threads; in this time a link of 1 Gbit/s carries 12 KiB, for which
 /// the kernel has buffers. Measured: docs/clusters.md.
-constexpr microseconds kSharedCore{250};
+constexpr microseconds kSharedCore{100};
 constexpr microseconds kOwnCore{20};
 /// When nothing has happened for a while, a look costs an eighth of that while in delay...
 constexpr int kSilenceShare = 8;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "mpi/bridge.h"
+#include "mpi/link_probe.h"
 #include "mpi/meeting.h"
 #include "platform/environment.h"
 #include "symm/inbox.h"
@@ -101,6 +102,7 @@ Result<World> make_world(MPI_Comm comm, WorldOptions options) {
   if (!met.ok()) return met.status();
   symm::MachineSeat seat{.memory = met->memory, .machines = met->machines, .rank = rank};
   Status ready = check_threads(met->machines.count());
+  if (met->machines.count() > 1) seat.link = probe_link(inner, met->machines, rank);
   if (ready.ok() && met->machines.count() > 1) {
     seat.inbox = std::make_shared<symm::Inbox>(seat.memory, seat.machines, rank);
     auto bridge = Bridge::start(inner, seat.machines, rank, seat.inbox,

@@ -51,7 +51,8 @@ Status check_agreement(symm::World& world, const Travelling& what, bool quantise
 }
 
 /// A world of several machines has a network of its own, any other has none.
-Status settle_transport(const symm::World& world, TransportKind& kind) {
+Status settle_transport(const symm::World& world, TransportSpec& transport) {
+  TransportKind& kind = transport.kind;
   const int machines = world.machines().count();
   if (kind == TransportKind::sim && machines > 1) {
     return {StatusCode::kInvalidArgument,
@@ -65,6 +66,7 @@ Status settle_transport(const symm::World& world, TransportKind& kind) {
             "use shm for ranks of one machine"};
   }
   if (kind != TransportKind::sim) kind = machines > 1 ? TransportKind::mpi : TransportKind::shm;
+  if (kind == TransportKind::mpi) transport.link = world.link();
   return {};
 }
 
@@ -83,7 +85,7 @@ Result<std::unique_ptr<OperatorCore>> OperatorCore::create(const World& world,
                   "workspace full or staged");
   }
   if (options.timeout.count() == 0) options.timeout = world.timeout();
-  if (Status status = settle_transport(*world.impl(), options.transport.kind); !status.ok()) {
+  if (Status status = settle_transport(*world.impl(), options.transport); !status.ok()) {
     return status;
   }
   if (Status status = check_agreement(*world.impl(), what, quantises, options); !status.ok()) {

@@ -45,7 +45,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
-  LinkBelief belief = believe(weights, options, self->world_->size());
+  LinkBelief belief =
+      believe(weights, options, static_cast<int>(self->world_->machines().local_ranks().size()));
   auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code()),
                                        belief.row_picoseconds, belief.bytes_per_second,
                                        belief.latency_nanoseconds, belief.row_quantum});

@@ -334,6 +334,7 @@ Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::mill
   if (Status s = check_timeout(timeout); !s.ok()) return s;
   if (Status s = platform::set_delays_from_environment(); !s.ok()) return s;
   std::shared_ptr<World> world(new World(seat.memory, seat.machines, seat.rank, timeout));
+  world->link_ = seat.link;
   world->inbox_ = std::move(seat.inbox);
   world->remote_ = std::move(seat.remote);
   for (int r = 0; r < world->size(); ++r) {

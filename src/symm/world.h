@@ -19,6 +19,7 @@
 #include "symm/remote.h"
 #include "symm/window.h"
 #include "tandem/status.h"
+#include "tandem/transport.h"
 
 namespace tandem::symm {
 
@@ -30,6 +31,7 @@ struct MachineSeat {
   std::shared_ptr<WorldMemory> memory;  ///< of this machine, its ranks absent, the others joined
   Machines machines{1};
   int rank = 0;
+  Link link;                       ///< between machines, as measured
   std::shared_ptr<Inbox> inbox;    ///< null when there is one machine, as `remote`
   std::shared_ptr<Remote> remote;  ///< serves the inbox
 };
@@ -47,6 +49,8 @@ class World : public std::enable_shared_from_this<World> {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
   [[nodiscard]] const Machines& machines() const { return machines_; }
+  /// The network between its machines, as measured; the same on every rank.
+  [[nodiscard]] const Link& link() const { return link_; }
   /// Whether its ranks could be on several machines (join_machines()), even if they are not.
   [[nodiscard]] bool meets_by_network() const { return !receiver_lost_.empty(); }
 
@@ -94,6 +98,7 @@ class World : public std::enable_shared_from_this<World> {
   const std::chrono::milliseconds timeout_;
   const int process_;  // a child forked by this rank must not speak for it
   bool placed_ = false;
+  Link link_;
   std::shared_ptr<Inbox> inbox_;            // null on one machine, as remote_
   std::vector<std::string> receiver_lost_;  // by rank of another machine: what gone() says
   std::mutex collective_;                   // one collective call of this rank at a time
