@@ -90,7 +90,7 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
     window->notify(note.peer, note.counter, note.number);
     return true;
   }
-  if (!machines_.local(note.peer) || !window->holds(note.peer, note.offset, text.size())) {
+  if (!window->holds(note.peer, note.offset, text.size()) || !machines_.local(note.peer)) {
     return false;
   }
   std::memcpy(window->data(note.peer) + note.offset, text.data(), text.size());
