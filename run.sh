@@ -25,7 +25,8 @@ Usage: ./run.sh [OPTIONS]
 Builds Tandem, runs AllGather + GEMM on random data, verifies every bit, and reports the speed.
 
   -r, --run-mode MODE      cpu: ranks share memory (default); sim: over a simulated link of
-                           1 Gbit/s and 50 us
+                           1 Gbit/s and 50 us; mpi: ranks started by mpirun, here on this
+                           machine (on several: docs/clusters.md)
   -v, --soc-version NAME   kernel target: auto (default), or one that `tandem info` lists
   -n, --n-ranks R          number of ranks, 1..64 (default 2)
       --gm M               rows of gathered A and of C, over all ranks (default 2048)
@@ -44,6 +45,7 @@ Exit codes: 0 verified, 1 verification failed, 2 bad usage, 3 anything else.
 Examples:
   ./run.sh
   ./run.sh -n 4 --gm 4096 --gk 2048 --gn 1536
+  ./run.sh -r mpi -n 2
   ./run.sh -r sim -n 3 --gm 1000 --gk 777 --gn 131
 TEXT
 }
@@ -73,9 +75,9 @@ parse() {
     shift 2
   done
   case $mode in
-    cpu | sim) ;;
+    cpu | sim | mpi) ;;
     npu) fail 2 "run mode npu: this build has no NPU backend; use -r cpu, or -r sim for a link" ;;
-    *) fail 2 "unknown run mode '$mode'; it is cpu or sim" ;;
+    *) fail 2 "unknown run mode '$mode'; it is cpu, sim or mpi" ;;
   esac
 }
 
@@ -109,29 +111,46 @@ check_kernel() {
 
 # Runs a tandem command with its text prefixed; its exit code is ours.
 tandem_step() {
-  "$tandem" "$@" | sed 's/^/[INFO] /' || exit "${PIPESTATUS[0]}"
+  "$@" | sed 's/^/[INFO] /' || exit "${PIPESTATUS[0]}"
+}
+
+# Sets `launch`: what starts the command for all ranks.
+choose_launcher() {
+  launch=("$tandem")
+  [[ $mode == mpi ]] || return 0
+  launch=(mpirun -n "$ranks")
+  if mpirun --version | grep -q "Open MPI"; then
+    # More ranks than cores are fine here, and whoever builds as root may run as root.
+    launch+=(--oversubscribe)
+    ((EUID != 0)) || launch+=(--allow-run-as-root)
+  fi
+  launch+=("$tandem")
 }
 
 main() {
   parse "$@"
   lock
+  [[ $mode == mpi ]] && with_mpi=yes
   [[ ${TANDEM_BUILD_DIR:-} ]] || install_dependencies
   build_command
   check_kernel
+  local launch
+  choose_launcher
 
   local options=(-n "$ranks" --m "$gm" --k "$gk" --n "$gn")
   info "Generating inputs and the golden result"
-  tandem_step gen allgather-gemm "${options[@]}" --data-dir "$out" --reuse
+  tandem_step "$tandem" gen allgather-gemm "${options[@]}" --data-dir "$out" --reuse
 
   options+=(--kernel "$kernel" "${tiles[@]}" "${threads[@]}")
   [[ $mode == sim ]] && options+=(--transport sim --link "1Gbit/s,50us")
+  [[ $mode == mpi ]] && options+=(--transport mpi)
   info "Running"
   rm -f "$out"/output_rank*.bin
-  tandem_step run allgather-gemm "${options[@]}" --data-dir "$out"
+  tandem_step "${launch[@]}" run allgather-gemm "${options[@]}" --data-dir "$out"
 
   info "Running warmup and benchmark"
   local report code=0
-  report=$("$tandem" bench allgather-gemm "${options[@]}") || code=$?
+  report=$("${launch[@]}" bench allgather-gemm "${options[@]}") || code=$?
   if ((code == 0)); then
     echo "[SUCCESS] $report"
   else

@@ -13,6 +13,12 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
 install(TARGETS tandem EXPORT tandem_targets)
 install(EXPORT tandem_targets NAMESPACE tandem:: DESTINATION ${package_dir}
         FILE tandem-targets.cmake)
+if(TARGET tandem_mpi)
+  # An export of its own: whoever does not ask for it needs no MPI.
+  install(TARGETS tandem_mpi EXPORT tandem_mpi_targets)
+  install(EXPORT tandem_mpi_targets NAMESPACE tandem:: DESTINATION ${package_dir}
+          FILE tandem-mpi-targets.cmake)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

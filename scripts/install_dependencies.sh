@@ -2,21 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the distribution's packages that Tandem needs, and only those that are missing.
-# run.sh calls it to build and run, test.sh with --tests. Works on Debian 12 and Ubuntu 22.04 or
+# run.sh calls it to build and run (with --mpi for -r mpi), test.sh with --tests. Works on Debian 12 and Ubuntu 22.04 or
 # newer, as root or through sudo. Silent when nothing is missing; exits with 3 and the exact apt
 # line when it may not install. What each package is for: docs/dependencies.md.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config
           libhwy-dev libhwloc-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev clang clang-format python3
-               g++-aarch64-linux-gnu qemu-user-static)
+mpi_packages=(openmpi-bin libopenmpi-dev)
+# iproute2 makes the network of tests/cluster.
+test_packages=("${mpi_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev clang clang-format
+               python3 g++-aarch64-linux-gnu qemu-user-static iproute2)
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_dependencies.sh [--tests]
+Usage: scripts/install_dependencies.sh [--mpi] [--tests]
 
 Installs the missing packages to build and run Tandem.
+  --mpi     also those for ranks on several machines
   --tests   also those that the tests need
   -h        show this text
 Exit codes: 0 everything is there, 1 apt failed, 2 bad usage, 3 not allowed to install.
@@ -25,6 +28,7 @@ TEXT
 
 while (($#)); do
   case $1 in
+    --mpi) packages+=("${mpi_packages[@]}") ;;
     --tests) packages+=("${test_packages[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "install_dependencies.sh: unknown option '$1'; see --help" >&2; exit 2 ;;

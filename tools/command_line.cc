@@ -63,6 +63,7 @@ constexpr VerbText kVerbs[] = {
      "Examples:\n"
      "  tandem bench {0} -n 2 --m 2048 --k 2048 --n 1024 --json\n"
      "  tandem bench {0} --rows 100,0,333,7 --transport sim --link 1Gbit/s,50us\n"
+     "  mpirun -n 4 --host one:2,two:2 tandem bench {0} --transport mpi\n"
      "  tandem bench {0} --shapes bench/peers/shapes_139.csv --time-budget 10m"},
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "commands.h"
+#include "mpi_ranks.h"
 #include "report.h"
 #include "report_json.h"
 #include "tandem/system.h"
@@ -54,6 +55,7 @@ std::string info_text(const SystemInfo& s) {
            "{}, {} available, {}", size_text(s.memory_total), size_text(s.memory_available),
            s.memory_limit > 0 ? size_text(s.memory_limit) + " at most" : std::string("no limit")));
   line("Instruction sets", fmt::format("{}", fmt::join(s.instruction_sets, " ")));
+  line("MPI", mpi_description());
   text += "Kernels\n";
   for (const KernelInfo& k : s.kernels) {
     text += fmt::format("  {:<5}{:<9}{:>2} x {:<4}{:<14}{}\n", name(k.type), k.target, k.mr, k.nr,

@@ -85,8 +85,9 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
                  "pull (default): readers fetch chunks; push: owners send them")
       ->check(one_of({"pull", "push"}));
   app.add_option("--transport", o.transport,
-                 "shm (default): shared memory; sim: a simulated link, see --link")
-      ->check(one_of({"shm", "sim"}));
+                 "shm (default): shared memory; sim: a simulated link, see --link; mpi: the ranks "
+                 "that mpirun started, on any machines")
+      ->check(one_of({"shm", "sim", "mpi"}));
   app.add_option("--link", o.link,
                  "simulated link (default 1Gbit/s,50us); also jitter=TIME, seed=NUMBER")
       ->check(checked(check_link));

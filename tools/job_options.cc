@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "manifest.h"
+#include "mpi_ranks.h"
 #include "option_text.h"
 #include "tandem/launch.h"
 #include "tandem/system.h"
@@ -35,8 +36,40 @@ Status settle(const char* option, const std::optional<T>& given, const Manifest*
                   option, value, manifest->path.string(), manifest->*member, option));
 }
 
+/// mpirun has settled the number of ranks.
+Status settle_mpi_ranks(const JobOptions& o, const Manifest* manifest, Job& job,
+                        std::vector<std::int64_t>& rows) {
+  if (o.ranks_as == "thread") {
+    return refuse(
+        "--ranks-as thread is given with --transport mpi, whose ranks are processes that "
+        "mpirun starts: leave one of them out");
+  }
+  const auto place = mpi_place();
+  if (!place.ok()) return place.status();
+  if (o.ranks && *o.ranks != place->size) {
+    return refuse(fmt::format(
+        "--ranks is {}, but MPI has started {}: start with `mpirun -n {} "
+        "tandem ...`, or leave --ranks out",
+        *o.ranks,
+        place->size == 1 ? std::string("1 process") : fmt::format("{} processes", place->size),
+        *o.ranks));
+  }
+  if (o.rows) {
+    auto parsed = parse_row_list(*o.rows);
+    if (!parsed.ok()) return parsed.status();
+    rows = *parsed;
+    if (static_cast<int>(rows.size()) != place->size) {
+      return refuse(fmt::format("--rows has {} entries for {} ranks: give one for each rank",
+                                rows.size(), place->size));
+    }
+  }
+  return settle("--ranks", std::optional<int>(place->size), manifest, &Manifest::ranks, 1,
+                job.ranks);
+}
+
 Status settle_ranks(const JobOptions& o, const Manifest* manifest, Job& job,
                     std::vector<std::int64_t>& rows) {
+  if (o.transport == "mpi") return settle_mpi_ranks(o, manifest, job, rows);
   auto launched = launched_size();
   if (!launched.ok()) return launched.status();
   std::optional<int> ranks = o.ranks;
@@ -145,7 +178,8 @@ Status settle_devices(const JobOptions& o, Job& job) {
   return {};
 }
 
-/// Cores per rank. Hardware threads of one core share its multipliers: they count once.
+/// Cores per rank, of those that `ranks` share. Hardware threads of one core share its multipliers:
+/// they count once.
 int default_compute_threads(const JobOptions& o, int ranks) {
   if (o.devices) return std::min(devices().cores_each, kMostThreads);
   const SystemInfo system = system_info();
@@ -233,6 +267,7 @@ Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
   job.kernel = o.kernel;
   job.transfer = parse_transfer(o.transfer).value_or(Transfer::pull);
   if (o.transport == "sim") job.transport.kind = TransportKind::sim;
+  if (o.transport == "mpi") job.transport.kind = TransportKind::mpi;
   if (o.link) {
     if (job.transport.kind != TransportKind::sim) {
       return refuse(fmt::format("--link {} is given, but --transport is {}: only sim has a link",
@@ -242,9 +277,11 @@ Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
     if (!link.ok()) return link.status();
     job.transport.link = *link;
   }
+  int sharers = job.ranks;
+  if (job.transport.kind == TransportKind::mpi) sharers = mpi_place()->sharers;
   job.thread_ranks = o.ranks_as == "thread";
   job.compute_threads =
-      o.compute_threads ? *o.compute_threads : default_compute_threads(o, job.ranks);
+      o.compute_threads ? *o.compute_threads : default_compute_threads(o, sharers);
   job.comm_threads = o.comm_threads;
   job.tile_m = o.tile_m;
   job.tile_k = o.tile_k;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "mpi_ranks.h"
 #include "outcome.h"
 
 int main(int argc, char** argv) {
@@ -24,11 +25,15 @@ int main(int argc, char** argv) {
       outcome = out_of_memory();
     }
   }
+  const int mpi_rank = started_mpi_rank();
   // Standard output belongs to rank 0, also for an error object.
   const char* variable = std::getenv("TANDEM_RANK");
-  const std::string rank = variable == nullptr ? "" : variable;
+  std::string rank = variable == nullptr ? "" : variable;
+  if (mpi_rank >= 0) rank = std::to_string(mpi_rank);
   if (!rank.empty() && !outcome.message.empty()) {
     outcome.message = "rank " + rank + ": " + outcome.message;
   }
-  return print(outcome, invocation.json && (rank.empty() || rank == "0"));
+  const int code = print(outcome, invocation.json && (rank.empty() || rank == "0"));
+  finish_mpi(code);
+  return code;
 }

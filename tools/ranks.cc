@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "mpi_ranks.h"
 #include "tandem/launch.h"
 #include "tandem/system.h"
 
@@ -166,6 +167,7 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
 
 Outcome run_ranks(const Job& job, const std::vector<std::string>& arguments, double bytes,
                   const RankBody& body) {
+  if (job.transport.kind == TransportKind::mpi) return on_mpi(job, body);
   auto launched = launched_size();
   if (!launched.ok()) return failed(launched.status());
   if (*launched) return as_rank(job, body);

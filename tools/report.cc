@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "mpi_ranks.h"
+
 namespace tandem::tool {
 namespace {
 
@@ -58,18 +60,25 @@ std::string bench_text(const Job& job, const Measurement& m, double peak_rss_mib
   text += row("Pipelined/max",
               fmt::format("{:>10.3f}      1 is a perfect overlap", m.pipelined_over_max));
   text += row("Exposed comm", fmt::format("{:>10.3f} ms", m.exposed_comm_ms));
+  if (job.transport.kind == TransportKind::mpi) {
+    text += row("Comm CPU",
+                fmt::format("{:>10.3f} ms   of a rank's cores, for communication", m.comm_cpu_ms));
+  }
   text += row("Throughput",
               fmt::format("{:>10.1f} {} per rank, {:.1f} in all", m.gflops_per_rank,
                           job.op->s8_weights ? "GOP/s" : "GFLOP/s", m.gflops_per_rank * job.ranks));
-  const bool sim = job.transport.kind == TransportKind::sim;
+  std::string medium = "shared memory";
+  if (job.transport.kind == TransportKind::sim) {
+    medium = "a link of " + to_string(job.transport.link);
+  } else if (job.transport.kind == TransportKind::mpi) {
+    medium = mpi_description();
+  }
   text += row("Kernel", fmt::format("{}, {} and {} per rank", m.kernel,
                                     counted(job.compute_threads, "compute thread"),
                                     counted(job.comm_threads, "lane")));
-  text += row(
-      "Transfer",
-      fmt::format("{} over {}, {} of a shard, tiles of {} x {}", name(job.transfer),
-                  sim ? "a link of " + to_string(job.transport.link) : std::string("shared memory"),
-                  counted(m.chunks_per_source, "chunk"), m.tile_m, m.tile_k));
+  text += row("Transfer",
+              fmt::format("{} over {}, {} of a shard, tiles of {} x {}", name(job.transfer), medium,
+                          counted(m.chunks_per_source, "chunk"), m.tile_m, m.tile_k));
   text += row("Peak memory",
               fmt::format("{:.1f} MiB {}", peak_rss_mib, job.thread_ranks ? "in all" : "per rank"));
   text += row("Verification", m.verified ? fmt::format("PASSED, {} of {} rows compared bit for bit",

@@ -136,6 +136,7 @@ std::string bench_json(const Job& job, const Measurement& m, double peak_rss_mib
   json["overlap_efficiency"] = m.overlap_efficiency;
   json["pipelined_over_max"] = m.pipelined_over_max;
   json["exposed_comm_ms"] = m.exposed_comm_ms;
+  json["comm_cpu_ms"] = m.comm_cpu_ms;
   json["gflops_per_rank"] = m.gflops_per_rank;
   if (job.op->s8_weights) {
     json["mask_ratio"] = m.overlap_efficiency;

@@ -55,9 +55,12 @@ struct Measurement {
   double overlap_efficiency = 0;  ///< (comm + compute − pipelined) / min(comm, compute), unclamped
   double pipelined_over_max = 0;  ///< pipelined / max(comm, compute)
   double exposed_comm_ms = 0;     ///< pipelined − compute
-  double gflops_per_rank = 0;     ///< 2·M·K·N / pipelined
-  int iterations = 0;             ///< timed runs per mode: as asked for, or what the budget allowed
-  bool verified = false;          ///< the last timed fused result equals the reference bit for bit
+  /// CPU time of a rank's process in the pipelined run beyond compute-only: what communication
+  /// costs its cores. Of the rank with most; where ranks are threads, of all of them together.
+  double comm_cpu_ms = 0;
+  double gflops_per_rank = 0;  ///< 2·M·K·N / pipelined
+  int iterations = 0;          ///< timed runs per mode: as asked for, or what the budget allowed
+  bool verified = false;       ///< the last timed fused result equals the reference bit for bit
   std::int64_t verified_rows = 0;  ///< rows of C compared (all M, or a sample when M·K·N is large)
   std::string mismatch;            ///< where the first wrong element is, when not verified
   std::string kernel;              ///< target of the kernel that ran

@@ -2,6 +2,8 @@
 //
 // Which transport carries the chunks. `shm` is shared memory. `sim` is shared memory that delays
 // every delivery as a network link would, so that overlap can be seen and tested on one machine.
+// `mpi` is shared memory within each machine and MPI between them: what a world of several machines
+// (tandem/mpi.h) uses anyway, so that `shm` means the same there.
 #pragma once
 
 #include <chrono>
@@ -13,7 +15,7 @@
 
 namespace tandem {
 
-enum class TransportKind : std::uint8_t { shm, sim };
+enum class TransportKind : std::uint8_t { shm, sim, mpi };
 
 [[nodiscard]] std::string_view name(TransportKind kind);
 

@@ -16,6 +16,7 @@
 #include "op/validate.h"
 #include "platform/memory.h"
 #include "platform/park.h"
+#include "symm/world.h"
 
 namespace tandem {
 namespace {
@@ -51,21 +52,31 @@ Status perform(Experiment& experiment, Mode mode) {
   }
 }
 
+struct Took {
+  double ms = 0;          ///< until the last rank ended
+  double own_cpu_ms = 0;  ///< CPU time of this process
+};
+
 /// Runs one mode once; milliseconds from the common start to the last rank's end.
-Result<double> time(const World& world, Experiment& experiment, Mode mode) {
+Result<Took> time(const World& world, Experiment& experiment, Mode mode) {
   using Ms = std::chrono::duration<double, std::milli>;
   auto proposals = world.all_gather(Ms((Clock::now() + kStartDelay).time_since_epoch()).count());
   if (!proposals.ok()) return proposals.status();
-  const Clock::time_point start(std::chrono::duration_cast<Clock::duration>(
+  Clock::time_point start(std::chrono::duration_cast<Clock::duration>(
       Ms(*std::max_element(proposals->begin(), proposals->end()))));
+  // Machines have clocks of their own: there ranks set out when they have heard of each other,
+  // about a message's time apart.
+  if (world.impl()->machines().count() > 1) start = Clock::now() + kStartDelay;
   platform::sleep_until(start - kStartPolling);
   while (Clock::now() < start) platform::pause();
 
+  const Clock::duration cpu_before = platform::process_cpu_time();
   Status status = perform(experiment, mode);
   if (!status.ok()) return status;
+  const Ms cpu = platform::process_cpu_time() - cpu_before;
   auto all = world.all_gather(Ms(Clock::now() - start).count());
   if (!all.ok()) return all.status();
-  return *std::max_element(all->begin(), all->end());
+  return Took{*std::max_element(all->begin(), all->end()), cpu.count()};
 }
 
 /// How many rounds are run, and which of them count.
@@ -182,7 +193,7 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   // pages.
   if (auto first = time(world, *experiment, kCommOnly); !first.ok()) return first.status();
 
-  std::array<std::vector<double>, kModes> samples;
+  std::array<std::vector<double>, kModes> samples, cpu_samples;
   const Rounds plan(spec);
   bool last = false, ended = false;
   for (int round = 0; !last && !ended; ++round) {
@@ -193,7 +204,8 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
       if (mode == kPipelined && (last || (round == 0 && plan.limited()))) experiment->poison_c();
       auto elapsed = time(world, *experiment, static_cast<Mode>(mode));
       if (!elapsed.ok()) return elapsed.status();
-      samples[mode].push_back(*elapsed);
+      samples[mode].push_back(elapsed->ms);
+      cpu_samples[mode].push_back(elapsed->own_cpu_ms);
       if (spec.progress && world.rank() == 0) {
         const auto done = static_cast<double>(mode + 1) / static_cast<double>(std::size_t{kModes});
         spec.progress(plan.fraction(round + done));
@@ -212,6 +224,11 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   out.comm_only_ms = summarize(samples[kCommOnly]);
   out.sequential_ms = summarize(samples[kSequential]);
   out.pipelined_ms = summarize(samples[kPipelined]);
+  for (std::vector<double>& of_mode : cpu_samples) plan.drop_warmup(of_mode);
+  auto cpu = world.all_gather(summarize(cpu_samples[kPipelined]).median -
+                              summarize(cpu_samples[kComputeOnly]).median);
+  if (!cpu.ok()) return cpu.status();
+  out.comm_cpu_ms = *std::max_element(cpu->begin(), cpu->end());
   derive(spec, out);
   if (Status status = verify(world, *experiment, out); !status.ok()) return status;
   experiment->describe(out);

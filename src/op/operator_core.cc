@@ -50,6 +50,26 @@ Status check_agreement(symm::World& world, const Travelling& what, bool quantise
   return {};
 }
 
+/// A world of several machines has a network of its own, any other has none.
+Status settle_transport(const symm::World& world, TransportSpec& transport) {
+  TransportKind& kind = transport.kind;
+  const int machines = world.machines().count();
+  if (kind == TransportKind::sim && machines > 1) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("transport sim needs one machine, and this world's ranks are on {}; use "
+                        "mpi",
+                        machines)};
+  }
+  if (kind == TransportKind::mpi && !world.meets_by_network()) {
+    return {StatusCode::kInvalidArgument,
+            "transport mpi needs a world made by tandem::mpi::make_world(), or `mpirun tandem`; "
+            "use shm for ranks of one machine"};
+  }
+  if (kind != TransportKind::sim) kind = machines > 1 ? TransportKind::mpi : TransportKind::shm;
+  if (kind == TransportKind::mpi) transport.link = world.link();
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OperatorCore>> OperatorCore::create(const World& world,
@@ -65,6 +85,9 @@ Result<std::unique_ptr<OperatorCore>> OperatorCore::create(const World& world,
                   "workspace full or staged");
   }
   if (options.timeout.count() == 0) options.timeout = world.timeout();
+  if (Status status = settle_transport(*world.impl(), options.transport); !status.ok()) {
+    return status;
+  }
   if (Status status = check_agreement(*world.impl(), what, quantises, options); !status.ok()) {
     return status;
   }

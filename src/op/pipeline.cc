@@ -45,7 +45,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
-  LinkBelief belief = believe(weights, options, self->world_->size());
+  LinkBelief belief =
+      believe(weights, options, static_cast<int>(self->world_->machines().local_ranks().size()));
   auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code()),
                                        belief.row_picoseconds, belief.bytes_per_second,
                                        belief.latency_nanoseconds, belief.row_quantum});
@@ -94,15 +95,29 @@ Status Pipeline::allocate() {
 
 Status Pipeline::create_window() {
   const int ranks = world_->size();
+  const bool pulls = options_.transfer == Transfer::pull;
   auto window = world_->create_window({.bytes = workspace_.total,
                                        .counters = 2 * ranks + ranks * options_.comm_threads,
-                                       .threads = options_.compute_threads});
+                                       .threads = options_.compute_threads,
+                                       .mirror_offset = workspace_.rings_at,
+                                       .mirror_bytes = pulls ? workspace_.ring_bytes() : 0});
   if (!window.ok()) return window.status();
   window_ = std::move(window).value();
   for (int lane = 0; lane < options_.comm_threads; ++lane) {
-    lanes_.push_back(transport::make_lane(options_.transport, *window_, lane));
+    lanes_.push_back(transport::make_lane(options_.transport, *window_, lane, options_.timeout));
   }
+  send_steps_ = send_steps();
   return {};
+}
+
+std::vector<stream::SendStep> Pipeline::send_steps() const {
+  using stream::SendOrder;
+  SendOrder order = SendOrder::by_peer;
+  if (options_.transfer == Transfer::pull) {
+    if (options_.transport.kind == TransportKind::mpi) order = SendOrder::by_machine;
+    if (options_.transport.kind == TransportKind::shm) order = SendOrder::together;
+  }
+  return stream::plan_sends(order, window_->machines(), rank(), size(), quantises_);
 }
 
 stream::StageRing Pipeline::ring(int source) const {
@@ -213,11 +228,10 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
                              .row_scale = call.row_scale,
                              .scales_at = workspace_.scales_at,
                              .plan = plan(call.a.rows),
+                             .steps = send_steps_,
                              .lanes = options_.comm_threads,
                              .transfer = options_.transfer,
                              .in_place = is_in_place(call.a),
-                             .by_peer = options_.transport.kind != TransportKind::shm ||
-                                        options_.transfer == Transfer::push,
                              .place = workspace_.ring_offset(rank()),
                              .ring = ring(rank()),
                              .progress_counter = progress_counter(rank()),

@@ -69,6 +69,8 @@ class Pipeline {
   /// What a rank needs for itself: scratch memory and threads.
   Status allocate();
   Status create_window();
+  /// To whom this rank sends, and in which order.
+  [[nodiscard]] std::vector<stream::SendStep> send_steps() const;
 
   /// Where a source's stages of the next call go.
   [[nodiscard]] stream::StageRing ring(int source) const;
@@ -96,6 +98,7 @@ class Pipeline {
   block::Blocking blocking_;
   std::unique_ptr<symm::Window> window_;
   std::vector<std::unique_ptr<transport::Lane>> lanes_;
+  std::vector<stream::SendStep> send_steps_;
   std::unique_ptr<platform::Team> lane_team_, compute_team_;
   platform::PageBuffer scratch_memory_;
   std::vector<stream::Scratch> scratch_;

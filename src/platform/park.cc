@@ -60,6 +60,12 @@ void pause() {
 #endif
 }
 
+Clock::duration process_cpu_time() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 void sleep_until(Clock::time_point moment) {
   sharpen_timers();
   // libstdc++ and libc++ both read steady_clock from CLOCK_MONOTONIC.

@@ -26,6 +26,9 @@ void unpark_all(std::atomic<std::uint32_t>& word);
 /// Tells the core that this is a polling loop.
 void pause();
 
+/// CPU time that all threads of this process have used.
+[[nodiscard]] Clock::duration process_cpu_time();
+
 /// Sleeps until the moment, without using the CPU, to within the kernel's timer precision.
 void sleep_until(Clock::time_point moment);
 

@@ -58,11 +58,12 @@ class Sender {
     platform::protocol_step("chunk copied to notify");
   }
 
-  Status send(std::int64_t c, int peer) {
+  Status send(std::int64_t c, const Destination& to) {
     const Chunk chunk = job_.plan.chunk(c);
-    transport::Parcel parcel{.peer = peer,
+    transport::Parcel parcel{.peer = to.peer,
                              .counter = job_.progress_counter + index_,
-                             .copy = job_.transfer == Transfer::push && peer != window_.rank(),
+                             .also = to.also,
+                             .copy = job_.transfer == Transfer::push && to.peer != window_.rank(),
                              .from = source(chunk.row0, chunk.k0),
                              .from_pitch = static_cast<std::size_t>(job_.shard.stride) * element_,
                              .to = offset(chunk.row0, chunk.k0),
@@ -124,35 +125,29 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
                   CallHeaders& headers) {
   Sender sender(job, index, lane, window);
   const int ranks = window.size();
-  const bool copying_in = job.quantises() || (job.transfer == Transfer::pull &&
-                                              (!job.in_place || job.row_scale != nullptr));
-  const int first_step = job.quantises() ? 0 : 1;  // step 0 is this rank itself
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
   for (int step = 1; index == 0 && step < ranks; ++step) headers.publish(peer_at(step));
 
+  const bool copying_in = job.quantises() || (job.transfer == Transfer::pull &&
+                                              (!job.in_place || job.row_scale != nullptr));
   for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
-    // A place that all peers read is free only when all of them have finished with it.
-    for (int step = first_step; copying_in && step < ranks; ++step) {
+    // A place that all ranks read is free only when all of them have finished with it.
+    for (int step = job.quantises() ? 0 : 1; copying_in && step < ranks; ++step) {
       if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
     }
     const std::int64_t begin = job.plan.first_chunk(stage);
     const std::int64_t end = job.plan.first_chunk(stage + 1);
     const std::int64_t first = begin + (index - begin % job.lanes + job.lanes) % job.lanes;
-    const auto deliver = [&](std::int64_t c, int step) {
-      if (copying_in && step == first_step) sender.copy_in(c);
-      return sender.send(c, peer_at(step));
-    };
-    for (int step = first_step; job.by_peer && step < ranks; ++step) {
-      if (job.transfer == Transfer::push) {
-        if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
+    for (const SendStep& step : job.steps) {
+      for (const Destination& to : step) {
+        if (job.transfer != Transfer::push || to.peer == window.rank()) continue;
+        if (Status status = sender.reserve(stage, to.peer); !status.ok()) return status;
       }
       for (std::int64_t c = first; c < end; c += job.lanes) {
-        if (Status status = deliver(c, step); !status.ok()) return status;
-      }
-    }
-    for (std::int64_t c = first; !job.by_peer && c < end; c += job.lanes) {
-      for (int step = first_step; step < ranks; ++step) {
-        if (Status status = deliver(c, step); !status.ok()) return status;
+        if (copying_in && &step == &job.steps.front()) sender.copy_in(c);
+        for (const Destination& to : step) {
+          if (Status status = sender.send(c, to); !status.ok()) return status;
+        }
       }
     }
   }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The communication engine: what each lane of a rank does during a call. It sends this rank's
-// shard, chunk by chunk, in the order in which the receivers consume: at step s rank r sends to
-// rank r − s, so that at any time every rank hears from one other (a Latin square over the ranks).
+// shard, chunk by chunk, in the order in which the receivers consume (send_order.h).
 // Counterpart of compute_engine.h; the two meet only in the progress counters.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "stream/arrivals.h"
 #include "stream/call_header.h"
 #include "stream/chunk_plan.h"
+#include "stream/send_order.h"
 #include "symm/window.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
@@ -30,10 +31,10 @@ struct SendJob {
   const float* row_scale = nullptr;      ///< scales of the rows, given by the caller
   std::size_t scales_at = 0;             ///< where a place has room for scales; 0 = none travel
   ChunkPlan plan;                        ///< of the shard
+  std::span<const SendStep> steps;       ///< to whom, in which order
   int lanes = 1;
   Transfer transfer = Transfer::pull;
   bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot
-  bool by_peer = true;       ///< finish one peer before the next; false where no link is shared
   std::size_t place = 0;     ///< pull: offset of the ring in this rank's part; push: of this rank's
                              ///< ring in every peer's part. Dense rows of K.
   StageRing ring;            ///< rows of K elements, then their scales

@@ -9,7 +9,7 @@
 
 namespace tandem::symm {
 
-Status FailureRecord::publish(const Status& failure) {
+FailureRecord::Published FailureRecord::publish(const Status& failure) {
   std::uint32_t none = kNone;
   // Nothing is read or passed on at this point, the exchange only elects a writer: relaxed.
   if (state_.compare_exchange_strong(none, kWriting, std::memory_order_relaxed)) {
@@ -21,7 +21,7 @@ Status FailureRecord::publish(const Status& failure) {
     wait_ = failure.wait().value_or(WaitDetail{});
     // Release: pairs with the acquire in published().
     state_.store(kPublished, std::memory_order_release);
-    return failure;
+    return {failure, true};
   }
   // A writer killed between its two steps must not hold the others up: this long, then go on with
   // the failure at hand.
@@ -29,10 +29,10 @@ Status FailureRecord::publish(const Status& failure) {
   const auto end = platform::Clock::now() + kWriterTakes;
   while (!published()) {
     const auto now = platform::Clock::now();
-    if (now >= end) return failure;
+    if (now >= end) return {failure, false};
     platform::sleep_until(now + std::chrono::microseconds(100));
   }
-  return read();
+  return {read(), false};
 }
 
 Status FailureRecord::read() const {

@@ -14,9 +14,12 @@ namespace tandem::symm {
 
 class alignas(kCacheLine) FailureRecord {
  public:
-  /// Publishes `failure` unless one stands already; returns the one that stands. The caller rings
-  /// the doorbells.
-  Status publish(const Status& failure);
+  struct Published {
+    Status standing;     ///< the failure that stands
+    bool first = false;  ///< it is the one that was given now
+  };
+  /// Publishes `failure` unless one stands already. The caller rings the doorbells.
+  Published publish(const Status& failure);
 
   /// Ok, or the failure that stands. One acquire load when there is none.
   [[nodiscard]] Status read() const;

@@ -1,140 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Window over a range of the world's memory file. Part r of the range is rank r's: control,
-// counters, payload. What concerns all ranks (who has left, the failure) lies in part 0.
+// Window: its verbs act on the machine's memory, or tell the machine of the peer to do so.
 #include "symm/window.h"
 
+#include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "platform/delay.h"
-#include "platform/memory.h"
 #include "platform/process.h"
+#include "symm/inbox.h"
 #include "symm/waiting.h"
 #include "symm/world.h"
 #include "symm/world_memory.h"
 
 namespace tandem::symm {
 
-struct Window::Control {
-  Doorbell bell;
-  struct alignas(kCacheLine) LinkClock {
-    std::atomic<std::int64_t> free_at{0};
-  };
-  LinkClock links[2];  // egress, ingress
-  // One bit per rank, in part 0. `left`: sends no more. `dropped`: touches the memory no more.
-  alignas(kCacheLine) std::atomic<std::uint64_t> left{0};
-  std::atomic<std::uint64_t> dropped{0};
-  FailureRecord failure;
-};
-
-struct alignas(kCacheLine) Window::Counter {
-  std::atomic<std::uint32_t> value{0};
-};
-
-namespace {
-
-std::size_t whole_pages(std::size_t bytes) {
-  const std::size_t page = platform::page_size();
-  return (bytes + page - 1) / page * page;
-}
-
-std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
-
-}  // namespace
-
-std::size_t Window::payload_offset(const WindowSpec& spec) {
-  return whole_pages(sizeof(Control) + static_cast<std::size_t>(spec.counters) * sizeof(Counter));
-}
-
-std::size_t Window::part_bytes(const WindowSpec& spec) {
-  return payload_offset(spec) + whole_pages(spec.bytes);
-}
-
-Window::Window(std::shared_ptr<World> world, const WindowSpec& spec)
+Window::Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memory,
+               const WindowSpec& spec)
     : world_(std::move(world)),
+      memory_(std::move(memory)),
       spec_(spec),
       rank_(world_->rank()),
       size_(world_->size()),
-      part_bytes_(part_bytes(spec)),
-      payload_offset_(payload_offset(spec)),
       spin_(world_->spin(spec.threads)) {}
-
-Status Window::open(std::size_t offset) {
-  WorldMemory& memory = *world_->memory_;
-  const std::size_t own = static_cast<std::size_t>(rank_) * part_bytes_;
-  if (Status s = memory.file().reserve(offset + own, part_bytes_); !s.ok()) return s;
-  file_offset_ = offset;
-  auto mapping = memory.map(offset, part_bytes_ * static_cast<std::size_t>(size_));
-  if (!mapping.ok()) return mapping.status();
-  if (Status s = (*mapping)->touch(own, part_bytes_); !s.ok()) return s;
-  mapping_ = *mapping;
-  base_ = mapping_->data();
-  new (part(rank_)) Control;
-  auto* counters = part(rank_) + sizeof(Control);
-  for (int i = 0; i < spec_.counters; ++i) {
-    new (counters + static_cast<std::size_t>(i) * sizeof(Counter)) Counter;
-  }
-  return {};
-}
-
-void Window::abandon() {
-  base_ = nullptr;
-  if (file_offset_ == 0) return;
-  const std::size_t own = static_cast<std::size_t>(rank_) * part_bytes_;
-  world_->memory_->file().release(file_offset_ + own, part_bytes_);
-}
 
 Window::~Window() {
   if (platform::process_id() != world_->process_) return;
-  if (base_ == nullptr) return;
-  // Release: pairs with the acquire in gone(), so that this rank's last notifies are seen first.
-  control(0).left.fetch_or(bit(rank_), std::memory_order_release);
-  ring_all();
-  // Acquire and release: the last to drop comes after all that the others did with the memory.
-  std::uint64_t dropped =
-      control(0).dropped.fetch_or(bit(rank_), std::memory_order_acq_rel) | bit(rank_);
+  memory_->leave(rank_);
+  world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
+  // A rank of another machine still acts on this memory until its own word of leaving is here.
+  std::uint64_t dropped = std::uint64_t{1} << rank_;
   for (int r = 0; r < size_; ++r) {
-    if (!world_->gone(r, /*ask_kernel=*/true).empty()) dropped |= bit(r);
+    if (!world_->gone(r, /*ask_kernel=*/true).empty()) dropped |= std::uint64_t{1} << r;
   }
-  const std::uint64_t all = size_ == 64 ? ~std::uint64_t{0} : bit(size_) - 1;
-  if (dropped == all) {
-    world_->memory_->file().release(file_offset_, part_bytes_ * static_cast<std::size_t>(size_));
-  }
+  memory_->drop(dropped);
+  if (world_->inbox_) world_->inbox_->close(memory_->id());
 }
 
-Window::Control& Window::control(int rank) const {
-  return *std::launder(reinterpret_cast<Control*>(part(rank)));
-}
-
-std::atomic<std::uint32_t>& Window::counter(int rank, int index) const {
-  std::byte* counters = part(rank) + sizeof(Control);
-  return std::launder(reinterpret_cast<Counter*>(counters))[index].value;
-}
+const Machines& Window::machines() const { return world_->machines(); }
 
 void Window::put(int peer, std::size_t offset, const std::byte* from, std::size_t bytes) {
   if (bytes == 0) return;
-  std::memcpy(data(peer) + offset, from, bytes);
+  if (machines().local(peer)) {
+    std::memcpy(data(peer) + offset, from, bytes);
+    return;
+  }
+  for (std::size_t done = 0; done < bytes; done += kMaxText) {
+    world_->tell(
+        peer,
+        {.kind = NoteKind::put, .window = memory_->id(), .peer = peer, .offset = offset + done},
+        {from + done, std::min(kMaxText, bytes - done)});
+  }
 }
 
 void Window::notify(int peer, int index, std::uint32_t amount) {
   platform::protocol_step("notify");
-  // Release: pairs with the load in read(). seq_cst: step S1 of doorbell.h.
-  counter(peer, index).fetch_add(amount, std::memory_order_seq_cst);
-  control(peer).bell.ring_if_asleep();
+  if (machines().local(peer)) {
+    memory_->notify(peer, index, amount);
+    return;
+  }
+  world_->tell(peer,
+               {.kind = NoteKind::notify,
+                .window = memory_->id(),
+                .peer = peer,
+                .counter = index,
+                .number = amount},
+               {});
 }
 
-std::uint32_t Window::read(int index) const {
-  // Acquire: pairs with notify(). seq_cst: step W3 of doorbell.h; no dearer on x86-64 or aarch64.
-  return counter(rank_, index).load(std::memory_order_seq_cst);
+std::uint32_t Window::read(int index) const { return memory_->read(rank_, index); }
+
+void Window::ship(int machine, Cargo cargo, CargoSource source) {
+  cargo.window = memory_->id();
+  world_->remote_->ship(machine, cargo, std::move(source));
 }
 
 std::string_view Window::gone(int rank, bool ask_kernel) const {
   if (rank == rank_) return {};
-  // Acquire: pairs with the release in ~Window().
-  if ((control(0).left.load(std::memory_order_acquire) & bit(rank)) != 0) {
-    return "it destroyed its end of the window";
-  }
+  if (memory_->has_left(rank)) return "it destroyed its end of the window";
   return world_->gone(rank, ask_kernel);
 }
 
@@ -146,8 +89,8 @@ Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
   const Status status = symm::wait({.ready = ready,
                                     .awaited = awaited,
                                     .gone = why_gone,
-                                    .bell = control(rank_).bell,
-                                    .record = control(0).failure,
+                                    .bell = memory_->bell(rank_),
+                                    .record = memory_->failure(),
                                     .rank = rank_,
                                     .size = size_,
                                     .spin = spin_,
@@ -168,22 +111,22 @@ Status Window::wait_until(int index, std::uint32_t target, WaitDetail detail,
   return wait(ready, awaited, deadline);
 }
 
-void Window::wake() { control(rank_).bell.ring(); }
-
-void Window::ring_all() {
-  for (int r = 0; r < size_; ++r) control(r).bell.ring();
-}
+void Window::wake() { memory_->bell(rank_).ring(); }
 
 Status Window::fail(const Status& failure) {
-  const Status standing = control(0).failure.publish(failure);
-  ring_all();
+  const auto [standing, first] = memory_->failure().publish(failure);
+  memory_->ring_all();
+  if (first) {
+    world_->tell_all({.kind = NoteKind::failure, .window = memory_->id()},
+                     bytes_of(FailureText::of(failure)));
+  }
   return standing;
 }
 
-Status Window::failure() const { return control(0).failure.read(); }
+Status Window::failure() const { return memory_->failure().read(); }
 
 std::atomic<std::int64_t>& Window::link_clock(int rank, int direction) {
-  return control(rank).links[direction].free_at;
+  return memory_->link_clock(rank, direction);
 }
 
 }  // namespace tandem::symm

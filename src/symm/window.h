@@ -17,7 +17,8 @@
 #include <string_view>
 
 #include "platform/park.h"
-#include "platform/shared_memory.h"
+#include "symm/remote.h"
+#include "symm/window_memory.h"
 #include "tandem/status.h"
 
 namespace tandem::symm {
@@ -30,12 +31,6 @@ class World;
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-struct WindowSpec {
-  std::size_t bytes = 0;  ///< payload of each rank's part
-  int counters = 0;       ///< counters of each rank's part, each on a cache line of its own
-  int threads = 1;        ///< busy threads per rank: decides whether waiters poll (World::spin)
-};
-
 class Window {
  public:
   /// Tells peers that this rank will notify no more; gives the memory back when it is the last.
@@ -47,10 +42,13 @@ class Window {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::size_t bytes() const { return spec_.bytes; }
   /// Payload of a rank's part, page-aligned. Writes by one rank are seen by another after notify →
-  /// wait.
-  [[nodiscard]] std::byte* data(int rank) const { return part(rank) + payload_offset_; }
+  /// wait. Of a rank of another machine this is the mirror: only the range that WindowSpec names
+  /// has memory, and it holds what the owner shipped.
+  [[nodiscard]] std::byte* data(int rank) const { return memory_->data(rank); }
+  [[nodiscard]] const Machines& machines() const;
 
-  /// Copies into a peer's part (or one's own).
+  /// Copies into a peer's part (or one's own). To another machine `bytes` travel as notes: meant
+  /// for little; RemoteLane ships what is large.
   void put(int peer, std::size_t offset, const std::byte* from, std::size_t bytes);
   /// Adds to a counter of a peer's part, after all earlier puts of this thread (release), and
   /// wakes that peer if it sleeps.
@@ -75,11 +73,17 @@ class Window {
   /// Wakes the threads of this rank that wait, to look at ready() again.
   void wake();
 
+  /// Whether a rank has destroyed its end. Its process may still receive for its machine.
+  [[nodiscard]] bool has_left(int rank) const { return memory_->has_left(rank); }
+
   /// Publishes the first failure of this window to all ranks and wakes them; returns the failure
   /// that stands (an earlier one wins).
   Status fail(const Status& failure);
   /// Ok, or the published failure. Cheap: one acquire load when there is none.
   [[nodiscard]] Status failure() const;
+
+  /// Queues a rectangle for another machine; see Remote::ship(). `cargo.window` is filled in.
+  void ship(int machine, Cargo cargo, CargoSource source);
 
   /// Two shared clocks per rank for the sim transport: the time at which that rank's egress (0) or
   /// ingress (1) is free, in nanoseconds of platform::Clock.
@@ -87,34 +91,15 @@ class Window {
 
  private:
   friend class World;
-  struct Control;  // the head of each part; window.cc
-  struct Counter;
 
-  Window(std::shared_ptr<World> world, const WindowSpec& spec);
-  /// Bytes of one rank's part.
-  static std::size_t part_bytes(const WindowSpec& spec);
-  static std::size_t payload_offset(const WindowSpec& spec);
-  /// Maps the parts, which begin at `offset` of the world's file, and takes the memory of one's
-  /// own.
-  Status open(std::size_t offset);
-  /// Undoes open() without touching the parts of others, which may have no memory.
-  void abandon();
-
-  [[nodiscard]] std::byte* part(int rank) const {
-    return base_ + static_cast<std::size_t>(rank) * part_bytes_;
-  }
-  [[nodiscard]] Control& control(int rank) const;
-  [[nodiscard]] std::atomic<std::uint32_t>& counter(int rank, int index) const;
+  Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memory,
+         const WindowSpec& spec);
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
-  void ring_all();
 
   std::shared_ptr<World> world_;
-  std::shared_ptr<const platform::SharedMapping> mapping_;
+  std::shared_ptr<WindowMemory> memory_;
   const WindowSpec spec_;
   const int rank_, size_;
-  const std::size_t part_bytes_, payload_offset_;
-  std::size_t file_offset_ = 0;
-  std::byte* base_ = nullptr;
   platform::Spin spin_;
 };
 

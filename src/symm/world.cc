@@ -17,6 +17,7 @@
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/topology.h"
+#include "symm/inbox.h"
 #include "symm/waiting.h"
 #include "symm/world_memory.h"
 
@@ -62,17 +63,24 @@ int count(const CpuMask& mask) {
 
 }  // namespace
 
-World::World(std::shared_ptr<WorldMemory> memory, int rank, int size,
+World::World(std::shared_ptr<WorldMemory> memory, const Machines& machines, int rank,
              std::chrono::milliseconds timeout)
     : memory_(std::move(memory)),
+      machines_(machines),
       rank_(rank),
-      size_(size),
+      size_(static_cast<int>(memory_->control().size)),
       timeout_(timeout),
       process_(platform::process_id()),
       next_offset_(WorldMemory::control_bytes()) {}
 
 World::~World() {
-  if (!placed_ || platform::process_id() != process_) return;
+  if (platform::process_id() != process_) {
+    // The thread that serves the network is not in this child: nothing may be asked of it.
+    if (remote_) new std::shared_ptr<Remote>(std::move(remote_));
+    return;
+  }
+  if (!placed_) return;
+  tell_all({.kind = NoteKind::left_world}, {});
   // Release: pairs with the acquire in gone(), so that all this rank's notifies are seen first.
   memory_->entry(rank_).state.store(RankState::left, std::memory_order_release);
   memory_->ring_all();
@@ -101,6 +109,16 @@ Status World::take_place() {
   return {};
 }
 
+void World::tell(int peer, const Note& note, std::span<const std::byte> text) {
+  if (remote_) remote_->tell(machines_.of(peer), note, text);
+}
+
+void World::tell_all(const Note& note, std::span<const std::byte> text) {
+  for (int m = 0; remote_ && m < machines_.count(); ++m) {
+    if (m != machines_.own()) remote_->tell(m, note, text);
+  }
+}
+
 std::string_view World::gone(int rank, bool ask_kernel) const {
   if (rank == rank_) return {};
   // Acquire: pairs with the releases in take_place(), ~World() and mark_ended().
@@ -114,6 +132,12 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
     case RankState::joined:
       break;
   }
+  if (!machines_.local(rank)) {
+    const int receiver = machines_.receiver(machines_.own(), rank);
+    // One that has left goes on receiving while others of its machine have not; it holds its lock.
+    if (receiver == rank_ || !ask_kernel || memory_->file().locked_by_other(receiver)) return {};
+    return receiver_lost_[static_cast<std::size_t>(rank)];
+  }
   if (!ask_kernel || !memory_->locks() || memory_->file().locked_by_other(rank)) return {};
   return "its process ended";
 }
@@ -125,15 +149,16 @@ bool World::alive(int rank) const {
 
 platform::Spin World::spin(int threads) const {
   CpuMask all{};
-  for (int r = 0; r < size_; ++r) {
+  for (int r : machines_.local_ranks()) {
     const RankEntry& entry = memory_->entry(r);
     if (entry.state.load(std::memory_order_acquire) != RankState::joined) continue;
     for (std::size_t i = 0; i < kCpuWords; ++i) all[i] |= entry.cpus[i];
   }
   static const double quota = platform::cpu_quota();
   const int limit = quota > 0 ? static_cast<int>(quota) : kMaxRanks * 1024;
+  const auto ranks = static_cast<int>(machines_.local_ranks().size());
   const bool fits = threads <= count(memory_->entry(rank_).cpus) &&
-                    threads * size_ <= std::min(count(all), limit);
+                    threads * ranks <= std::min(count(all), limit);
   return {fits ? std::chrono::nanoseconds(kSpinLimit) : std::chrono::nanoseconds(0)};
 }
 
@@ -156,7 +181,8 @@ Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
   platform::protocol_step("exchange");
   // Release: pairs with the load in published(). seq_cst: step S1 of doorbell.h.
   own.exchanged.store(number, std::memory_order_seq_cst);
-  for (int r = 0; r < size_; ++r) memory_->entry(r).bell.ring_if_asleep();
+  for (int r : machines_.local_ranks()) memory_->entry(r).bell.ring_if_asleep();
+  tell_all({.kind = NoteKind::exchange, .number = number}, bytes_of(terms));
 
   const auto seen = [&](int r) {
     return memory_->entry(r).exchanged.load(std::memory_order_seq_cst);  // W3 of doorbell.h
@@ -184,9 +210,10 @@ Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
                         .spin = spin(1),
                         .deadline = Clock::now() + limit});
   if (!status.ok()) {
-    status = record.publish(status);
+    const auto [standing, mine] = record.publish(status);
     memory_->ring_all();
-    return status;
+    if (mine) tell_all({.kind = NoteKind::failure}, bytes_of(FailureText::of(status)));
+    return standing;
   }
   std::vector<Terms> all(static_cast<std::size_t>(size_));
   for (int r = 0; r < size_; ++r) all[static_cast<std::size_t>(r)] = memory_->entry(r).terms[slot];
@@ -194,7 +221,7 @@ Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
 }
 
 Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
-  enum : std::size_t { kBytes, kCounters, kOffset, kCode, kTerms };
+  enum : std::size_t { kBytes, kCounters, kMirror, kOffset, kCode };
   const std::lock_guard lock(collective_);
 
   // First round: agree on the shape, and check that memory for all parts can be had, before any
@@ -207,12 +234,14 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
                          "bytes for all {} ranks are possible",
                          spec.bytes, spec.counters, kMostBytes, size_)};
   } else {
-    const std::size_t total = Window::part_bytes(spec) * static_cast<std::size_t>(size_);
-    check = platform::check_memory(total, total, fmt::format("the windows of {} ranks", size_));
+    const std::size_t touched = WindowMemory::machine_bytes(machines_, spec);
+    const std::size_t mapped = WindowMemory::part_bytes(spec) * static_cast<std::size_t>(size_);
+    check = platform::check_memory(touched, mapped, fmt::format("the windows of {} ranks", size_));
   }
   Terms terms{};
   terms[kBytes] = static_cast<std::int64_t>(spec.bytes);
   terms[kCounters] = spec.counters;
+  terms[kMirror] = static_cast<std::int64_t>(spec.mirror_bytes);
   terms[kOffset] = static_cast<std::int64_t>(next_offset_);
   terms[kCode] = static_cast<std::int64_t>(check.code());
   auto agreed = exchange_locked(terms, timeout_);
@@ -229,11 +258,11 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
                                     "({}); its own message says why",
                                     r, spec.bytes, name(code)));
   };
-  constexpr const char* kNames[] = {"bytes", "counters"};
+  constexpr const char* kNames[] = {"bytes", "counters", "mirrored bytes"};
   const Terms& first = agreed->front();
   for (int r = 1; r < size_; ++r) {
     const Terms& other = (*agreed)[static_cast<std::size_t>(r)];
-    for (std::size_t i : {kBytes, kCounters}) {
+    for (std::size_t i : {kBytes, kCounters, kMirror}) {
       if (first[i] == other[i]) continue;
       return Status(StatusCode::kMismatch,
                     fmt::format("ranks 0 and {} ask for windows of different {}: {} and {}; every "
@@ -244,19 +273,27 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
   if (const int bad = failed_rank(*agreed); bad >= 0) return failure_of(*agreed, bad);
 
   // Second round: everybody takes the memory of its own part.
-  const std::size_t part = Window::part_bytes(spec);
+  const std::size_t part = WindowMemory::part_bytes(spec);
   const auto offset = static_cast<std::size_t>(first[kOffset]);
   next_offset_ = offset + part * static_cast<std::size_t>(size_);
-  std::unique_ptr<Window> window(new Window(shared_from_this(), spec));
-  const Status opened = window->open(offset);
+  auto memory = WindowMemory::open(memory_, machines_, spec, rank_, offset);
+  // Open before anybody returns from here and sends.
+  if (memory.ok() && inbox_) inbox_->open(*memory);
+  if (remote_) remote_->set_pace(spin(spec.threads + 1).limit.count() > 0);
   terms = {};
-  terms[kCode] = static_cast<std::int64_t>(opened.code());
-  auto done = exchange_locked(terms, timeout_ + kTouchTimePerMib * (part >> 20));
+  terms[kCode] = static_cast<std::int64_t>(memory.status().code());
+  auto done = exchange_locked(
+      terms, timeout_ + kTouchTimePerMib * (WindowMemory::machine_bytes(machines_, spec) >> 20));
   const int bad = done.ok() ? failed_rank(*done) : -1;
-  if (done.ok() && bad < 0) return window;
-  window->abandon();
+  if (done.ok() && bad < 0) {
+    return std::unique_ptr<Window>(new Window(shared_from_this(), std::move(memory).value(), spec));
+  }
+  if (memory.ok()) {
+    (*memory)->abandon();
+    if (inbox_) inbox_->forget(offset);
+  }
   if (!done.ok()) return done.status();
-  return opened.ok() ? failure_of(*done, bad) : opened;
+  return memory.ok() ? failure_of(*done, bad) : memory.status();
 }
 
 Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
@@ -268,7 +305,7 @@ Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
   if (!memory.ok()) return memory.status();
   std::vector<std::shared_ptr<World>> worlds;
   for (int r = 0; r < size; ++r) {
-    worlds.emplace_back(new World(*memory, r, size, timeout));
+    worlds.emplace_back(new World(*memory, Machines(size), r, timeout));
     if (Status s = worlds.back()->take_place(); !s.ok()) return s;
   }
   return worlds;
@@ -287,7 +324,24 @@ Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
   auto memory = WorldMemory::adopt(fd, size);
   if (!memory.ok()) return memory.status();
   platform::stop_inheriting(fd);
-  std::shared_ptr<World> world(new World(*memory, rank, size, timeout));
+  std::shared_ptr<World> world(new World(*memory, Machines(size), rank, timeout));
+  if (Status s = world->take_place(); !s.ok()) return s;
+  if (Status s = world->barrier(); !s.ok()) return s;
+  return world;
+}
+
+Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::milliseconds timeout) {
+  if (Status s = check_timeout(timeout); !s.ok()) return s;
+  if (Status s = platform::set_delays_from_environment(); !s.ok()) return s;
+  std::shared_ptr<World> world(new World(seat.memory, seat.machines, seat.rank, timeout));
+  world->link_ = seat.link;
+  world->inbox_ = std::move(seat.inbox);
+  world->remote_ = std::move(seat.remote);
+  for (int r = 0; r < world->size(); ++r) {
+    world->receiver_lost_.push_back(
+        fmt::format("rank {}, which receives for this machine what it sends, ended",
+                    seat.machines.receiver(seat.machines.own(), r)));
+  }
   if (Status s = world->take_place(); !s.ok()) return s;
   if (Status s = world->barrier(); !s.ok()) return s;
   return world;

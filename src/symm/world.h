@@ -9,16 +9,32 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "platform/park.h"
+#include "symm/machines.h"
+#include "symm/remote.h"
 #include "symm/window.h"
 #include "tandem/status.h"
+#include "tandem/transport.h"
 
 namespace tandem::symm {
 
+class Inbox;
 class WorldMemory;
+
+/// A rank's seat in a world of several machines, as the room that speaks to them prepared it.
+struct MachineSeat {
+  std::shared_ptr<WorldMemory> memory;  ///< of this machine, its ranks absent, the others joined
+  Machines machines{1};
+  int rank = 0;
+  Link link;                       ///< between machines, as measured
+  std::shared_ptr<Inbox> inbox;    ///< null when there is one machine, as `remote`
+  std::shared_ptr<Remote> remote;  ///< serves the inbox
+};
 
 /// What exchange() carries from each rank.
 using Terms = std::array<std::int64_t, 16>;
@@ -32,9 +48,14 @@ class World : public std::enable_shared_from_this<World> {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
+  [[nodiscard]] const Machines& machines() const { return machines_; }
+  /// The network between its machines, as measured; the same on every rank.
+  [[nodiscard]] const Link& link() const { return link_; }
+  /// Whether its ranks could be on several machines (join_machines()), even if they are not.
+  [[nodiscard]] bool meets_by_network() const { return !receiver_lost_.empty(); }
 
-  /// Polling limit for `threads` busy threads per rank: zero when all ranks' threads together
-  /// outnumber the cores that the ranks may use.
+  /// Polling limit for `threads` busy threads per rank: zero when the threads of all ranks of this
+  /// machine together outnumber the cores that they may use.
   [[nodiscard]] platform::Spin spin(int threads) const;
 
   /// Collective, bounded by timeout(). Every rank's terms, in rank order. After an error the world
@@ -57,22 +78,33 @@ class World : public std::enable_shared_from_this<World> {
       int size, std::chrono::milliseconds timeout);
   friend Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                                    std::chrono::milliseconds timeout);
+  friend Result<std::shared_ptr<World>> join_machines(MachineSeat seat,
+                                                      std::chrono::milliseconds timeout);
 
-  World(std::shared_ptr<WorldMemory> memory, int rank, int size, std::chrono::milliseconds timeout);
+  World(std::shared_ptr<WorldMemory> memory, const Machines& machines, int rank,
+        std::chrono::milliseconds timeout);
   /// Takes this rank's place. Errors: kInvalidArgument (taken).
   Status take_place();
   Result<std::vector<Terms>> exchange_locked(const Terms& terms, std::chrono::milliseconds limit);
   /// Why a rank will never do anything again, empty while it may.
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
+  /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.
+  void tell(int peer, const Note& note, std::span<const std::byte> text);
+  void tell_all(const Note& note, std::span<const std::byte> text);
 
   std::shared_ptr<WorldMemory> memory_;
+  const Machines machines_;
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
   const int process_;  // a child forked by this rank must not speak for it
   bool placed_ = false;
-  std::mutex collective_;        // one collective call of this rank at a time
-  std::uint32_t exchanges_ = 0;  // ever begun
-  std::size_t next_offset_ = 0;  // rank 0's: where the next window begins; never reused
+  Link link_;
+  std::shared_ptr<Inbox> inbox_;            // null on one machine, as remote_
+  std::vector<std::string> receiver_lost_;  // by rank of another machine: what gone() says
+  std::mutex collective_;                   // one collective call of this rank at a time
+  std::uint32_t exchanges_ = 0;             // ever begun
+  std::size_t next_offset_ = 0;             // rank 0's: where the next window begins; never reused
+  std::shared_ptr<Remote> remote_;          // ends before what it serves
 };
 
 /// One world of `size` thread ranks in this process.
@@ -85,6 +117,9 @@ Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
 /// kTimeout, kPeerLost (a rank ended before it joined).
 Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                           std::chrono::milliseconds timeout);
+
+/// Takes the seat. Collective over all machines, and of the same rules as join_world().
+Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::milliseconds timeout);
 
 /// Makes the memory file of a world of `size` process ranks; returns its descriptor, which the
 /// ranks must inherit and the caller closes.

@@ -20,7 +20,7 @@
 namespace tandem::symm {
 
 /// Changed with every change of what follows or of a window's layout.
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::uint64_t kMagic = 0x314d45444e4154ULL;  // "TANDEM1" in memory
 
 /// Exchanges in flight. Two are enough: world.cc has the argument.
@@ -48,6 +48,7 @@ struct ControlBlock {
   std::uint64_t magic = kMagic;
   std::uint32_t version = kLayoutVersion;
   std::uint32_t size = 0;
+  std::array<std::uint64_t, 2> nonce{};  ///< by which ranks of a machine know that they share this
   FailureRecord failure;
   std::array<RankEntry, kMaxRanks> ranks;
 };

@@ -3,6 +3,7 @@
 // The choice of a transport, and what all transports share.
 #include "transport/lane.h"
 
+#include "transport/remote_lane.h"
 #include "transport/shm_lane.h"
 #include "transport/sim_lane.h"
 
@@ -26,11 +27,14 @@ void copy_rows(const Parcel& parcel, symm::Window& window) {
   }
 }
 
-std::unique_ptr<Lane> make_lane(const TransportSpec& spec, symm::Window& window, int index) {
+std::unique_ptr<Lane> make_lane(const TransportSpec& spec, symm::Window& window, int index,
+                                std::chrono::milliseconds timeout) {
+  if (window.machines().count() > 1) return std::make_unique<RemoteLane>(window, timeout);
   switch (spec.kind) {
     case TransportKind::sim:
       return std::make_unique<SimLane>(spec.link, window, index);
     case TransportKind::shm:
+    case TransportKind::mpi:
       break;
   }
   return std::make_unique<ShmLane>(window);

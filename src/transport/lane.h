@@ -4,9 +4,11 @@
 // for every transport; when it arrives is the transport's own matter. One thread uses a lane.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "symm/window.h"
 #include "tandem/transport.h"
@@ -19,6 +21,8 @@ namespace tandem::transport {
 struct Parcel {
   int peer = 0;
   int counter = 0;  ///< in the peer's part; grows by one on arrival
+  /// Further ranks of the peer's machine, all told when the bytes are there. Without copy only.
+  std::span<const int> also = {};
   bool copy = false;
   const std::byte* from = nullptr;
   std::size_t from_pitch = 0;
@@ -42,16 +46,20 @@ class Lane {
   /// Accepts a parcel; parcels to one peer arrive in the order of send(). `from` must stay valid
   /// until flush() returns. May block for the link's time, never for the peer.
   virtual Status send(const Parcel& parcel) = 0;
-  /// Returns when every parcel has arrived (was notified). Parcels may stay under way until then,
-  /// so call it before waiting for anything that a peer does after their arrival.
+  /// Returns when every parcel has arrived (was notified), or will without further calls. Parcels
+  /// may stay under way until then, so call it before waiting for anything that a peer does after
+  /// their arrival.
   virtual Status flush() = 0;
 };
 
 /// Puts a parcel's bytes in their place at the peer, when it has any to copy.
 void copy_rows(const Parcel& parcel, symm::Window& window);
 
-/// `index` is the lane's number on this rank (it salts the sim transport's jitter).
-[[nodiscard]] std::unique_ptr<Lane> make_lane(const TransportSpec& spec, symm::Window& window,
-                                              int index);
+/// `index` is the lane's number on this rank (it salts the sim transport's jitter). `timeout`
+/// bounds a flush over a network. Where the window's ranks are on several machines, `spec` has no
+/// say.
+[[nodiscard]] std::unique_ptr<Lane> make_lane(
+    const TransportSpec& spec, symm::Window& window, int index,
+    std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 }  // namespace tandem::transport

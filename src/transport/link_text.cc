@@ -78,7 +78,17 @@ std::string spell_bandwidth(double bytes_per_second) {
 
 }  // namespace
 
-std::string_view name(TransportKind kind) { return kind == TransportKind::shm ? "shm" : "sim"; }
+std::string_view name(TransportKind kind) {
+  switch (kind) {
+    case TransportKind::shm:
+      return "shm";
+    case TransportKind::sim:
+      return "sim";
+    case TransportKind::mpi:
+      return "mpi";
+  }
+  return "unknown";
+}
 
 Result<Link> parse_link(std::string_view text) {
   Link link;

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -13,6 +14,7 @@ from command import CommandTest, clean_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ["TANDEM_TEST_BUILD"]
+CACHE = pathlib.Path(BUILD) / "CMakeCache.txt"
 
 
 class RunSh(CommandTest):
@@ -69,6 +71,15 @@ class RunSh(CommandTest):
                            "--soc-version", "scalar")
         self.check_report(done.stdout, "sim")
         self.assertIn("scalar", done.stdout)
+
+    def test_ranks_of_mpirun(self):
+        if shutil.which("mpirun") is None or "MPI_mpi_LIBRARY" not in CACHE.read_text():
+            self.skipTest("this build has no MPI")
+        done = self.run_sh("-r", "mpi", "-n", 3, "--gm", 64, "--gk", 100, "--gn", 40)
+        self.check_report(done.stdout, "mpi")
+        golden = (self.folder / "out" / "golden.bin").read_bytes()
+        for rank in range(3):
+            self.assertEqual((self.folder / "out" / f"output_rank{rank}.bin").read_bytes(), golden)
 
     def test_errors(self):
         for options, words in [

@@ -53,10 +53,19 @@ class Usage(CommandTest):
         self.refuse("run", OP, "--k", 4, "--k", 5, names=["--k", "once"])
         self.refuse("run", OP, "--k", names=["--k"])
 
+    def test_mpi_ranks_come_from_mpirun(self):
+        with_mpi = "MPI" in self.tandem("info").out.partition("MPI  ")[2].partition("\n")[0]
+        if not with_mpi:
+            self.refuse("run", OP, "--transport", "mpi", names=["no MPI", "TANDEM_MPI=ON"])
+            return
+        self.refuse("run", OP, "--transport", "mpi", "-n", 2, names=["--ranks is 2", "mpirun -n 2"])
+        self.refuse("run", OP, "--transport", "mpi", "--rows", "1,2", names=["2 entries", "1 rank"])
+        self.refuse("bench", OP, "--transport", "mpi", "--ranks-as", "thread", names=["mpirun"])
+
     def test_words_that_are_not_among_the_choices(self):
         for option, value, choice in [
             ("--a-type", "s8", "bf16"), ("--c-type", "f64", "bf16"), ("--b-layout", "nn", "nk"),
-            ("--transfer", "shove", "pull"), ("--transport", "mpi", "sim"),
+            ("--transfer", "shove", "pull"), ("--transport", "tcp", "mpi"),
             ("--ranks-as", "fiber", "thread"), ("--kernel", "sse9", "scalar"),
         ]:
             self.refuse("run", OP, option, value, names=[option, f"'{value}'", choice])

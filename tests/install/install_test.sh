@@ -29,6 +29,26 @@ env -i PATH="$prefix/bin:/usr/bin:/bin" tandem launch -n 2 -- ./allgather_gemm |
 grep -q '^2 ranks: C is 512 x 512' output.txt
 env -i ./thread_ranks
 
+# The part for MPI is there when it was built, and only who asks for it needs an MPI.
+if find "$prefix" -name tandem-mpi-targets.cmake | grep -q .; then
+  mkdir -p "$work/mpi"
+  cat >"$work/mpi/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES CXX)
+find_package(tandem REQUIRED COMPONENTS mpi)
+add_executable(user main.cc)
+target_link_libraries(user PRIVATE tandem::mpi)
+TEXT
+  cat >"$work/mpi/main.cc" <<'TEXT'
+#include <tandem/mpi.h>
+#include <tandem/tandem.h>
+int main() { return tandem::mpi::make_world(MPI_COMM_WORLD).ok() ? 1 : 0; }  // MPI never began
+TEXT
+  cmake -S "$work/mpi" -B "$work/mpi/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix"
+  cmake --build "$work/mpi/build"
+  "$work/mpi/build/user"
+fi
+
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
 export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config --cflags --libs tandem)

@@ -33,6 +33,7 @@ TransportSpec sim(double gbit, int latency_us, int jitter_us = 0) {
 void check(const Case& c) {
   Problem problem(c.shape);
   AllGatherGemmOptions options = c.options;
+  options.transport = transport_here(options.transport);
   if (options.max_rows == 0) {
     options.max_rows =
         std::max<std::int64_t>(1, *std::max_element(c.shape.rows.begin(), c.shape.rows.end()));

@@ -10,6 +10,7 @@
 #include <ostream>
 #include <vector>
 
+#include "tandem/transport.h"
 #include "tandem/world.h"
 
 namespace tandem::testing_ranks {
@@ -19,6 +20,9 @@ enum class RanksAs { threads, processes };
 inline std::ostream& operator<<(std::ostream& out, RanksAs as) {
   return out << (as == RanksAs::threads ? "threads" : "processes");
 }
+
+/// The transport to use where a test would like this one: the MPI runner has only its own.
+[[nodiscard]] TransportSpec transport_here(const TransportSpec& wanted);
 
 /// Fork must not meet other threads: with `processes`, call this from the main thread only.
 void run_ranks(RanksAs as, int size, const std::function<void(const World&)>& body,

@@ -82,7 +82,7 @@ TEST(Waiting, ADeadlineInThePastStillLooksOnce) {
 TEST(Waiting, APublishedFailureEndsTheWait) {
   Scene scene;
   (void)scene.record.publish({StatusCode::kMismatch, "first"});
-  EXPECT_EQ(scene.record.publish({StatusCode::kTimeout, "second"}).message(), "first");
+  EXPECT_EQ(scene.record.publish({StatusCode::kTimeout, "second"}).standing.message(), "first");
   EXPECT_EQ(scene.wait_for(milliseconds(5000)).message(), "first");
   scene.delivered = true;
   EXPECT_TRUE(scene.wait_for(milliseconds(5000)).ok()) << "what is there is there";

@@ -84,6 +84,7 @@ TEST(LinkText, ReadsBack) {
 TEST(TransportKind, HasNames) {
   EXPECT_EQ(name(TransportKind::shm), "shm");
   EXPECT_EQ(name(TransportKind::sim), "sim");
+  EXPECT_EQ(name(TransportKind::mpi), "mpi");
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bridge: the thread that calls MPI for this process, and the queues to it. World, windows and
+// lanes queue what they have to say (symm::Remote); the thread sends it, receives for this
+// machine's ranks what its share of the other machines' ranks send, and lets the inbox act on it.
+// Start reading at serve(); when it sleeps, and for how long, is nap().
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <mpi.h>
+
+#include "mpi/incoming.h"
+#include "mpi/outgoing.h"
+#include "mpi/requests.h"
+#include "platform/park.h"
+#include "platform/team.h"
+#include "symm/inbox.h"
+#include "symm/machines.h"
+#include "symm/remote.h"
+
+namespace tandem::mpi {
+
+class Bridge final : public symm::Remote {
+ public:
+  struct Settings {
+    std::uint64_t piece_bytes = 0;         ///< longest message; the same on every rank
+    std::chrono::milliseconds farewell{};  ///< how long the destructor serves others at most
+  };
+  /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread).
+  static Result<std::shared_ptr<Bridge>> start(MPI_Comm comm, const symm::Machines& machines,
+                                               int rank, std::shared_ptr<symm::Inbox> inbox,
+                                               const Settings& settings);
+  /// Sends what is queued, and receives until nobody of this machine needs it any longer.
+  ~Bridge() override;
+
+  void tell(int machine, symm::Note note, std::span<const std::byte> text) override;
+  void ship(int machine, const symm::Cargo& cargo, symm::CargoSource source) override;
+  void set_pace(bool core_to_spare) override {
+    // Relaxed: a knob.
+    core_to_spare_.store(core_to_spare, std::memory_order_relaxed);
+  }
+
+ private:
+  enum class Sleep : std::uint32_t { awake, short_nap, long_nap };
+
+  Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
+         std::shared_ptr<symm::Inbox> inbox, const Settings& settings);
+  void serve();
+  /// One round: sends, polls, receives. Whether anything happened.
+  Result<bool> work();
+  void nap(platform::Clock::time_point last_event, std::uint32_t calls);
+  void wake();
+  [[nodiscard]] bool finished();
+
+  MPI_Comm comm_;
+  std::shared_ptr<symm::Inbox> inbox_;
+  const Settings settings_;
+  Requests requests_;
+  std::vector<std::unique_ptr<Outgoing>> outgoing_;  // by machine; null for one's own
+  std::vector<std::unique_ptr<Incoming>> incoming_;  // of the sources that this process receives
+  std::atomic<bool> core_to_spare_{false};
+  std::atomic<std::uint32_t> calls_{0};  ///< grows when something is queued; the thread parks on it
+  std::atomic<Sleep> sleep_{Sleep::awake};
+  std::atomic<bool> ending_{false};
+  std::atomic<std::int64_t> end_by_{0};  ///< of platform::Clock, once ending_
+  bool clean_ = true;                    ///< MPI touches none of our memory any longer
+  std::unique_ptr<platform::Team> thread_;
+};
+
+}  // namespace tandem::mpi

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Outgoing. Start reading at post().
+#include "mpi/outgoing.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::mpi {
+namespace {
+
+/// Messages of notes that MPI may hold at once: bounds its memory, and never reached in practice.
+constexpr int kMostMessages = 16;
+/// Cargo that MPI may hold at once. Credits of stages share the connection with it and wait behind
+/// it; below this a link of 1 Gbit/s would run dry while the threads that feed it sleep.
+constexpr std::uint64_t kCargoUnderWay = 512 << 10;
+
+std::size_t padded(std::size_t bytes) {
+  return (bytes + symm::kNoteAlign - 1) / symm::kNoteAlign * symm::kNoteAlign;
+}
+
+}  // namespace
+
+void Outgoing::append(symm::Note note, std::span<const std::byte> text) {
+  note.text_bytes = static_cast<std::uint32_t>(text.size());
+  const std::size_t bytes = sizeof note + padded(text.size());
+  if (messages_.empty() || messages_.back()->bytes.size() + bytes > kMessageBytes) {
+    messages_.push_back(std::make_shared<Message>());
+  }
+  std::vector<std::byte>& message = messages_.back()->bytes;
+  const std::size_t at = message.size();
+  message.resize(at + bytes);
+  std::memcpy(message.data() + at, &note, sizeof note);
+  if (!text.empty()) std::memcpy(message.data() + at + sizeof note, text.data(), text.size());
+}
+
+void Outgoing::tell(symm::Note note, std::span<const std::byte> text) {
+  const std::lock_guard lock(mutex_);
+  append(note, text);
+}
+
+void Outgoing::ship(const symm::Cargo& cargo, symm::CargoSource source) {
+  auto shipment = std::make_shared<Shipment>();
+  shipment->cargo = cargo;
+  shipment->source = std::move(source);
+  const std::lock_guard lock(mutex_);
+  append({.kind = symm::NoteKind::cargo, .window = cargo.window}, symm::bytes_of(cargo));
+  ++messages_.back()->cargo;
+  queued_.push_back(std::move(shipment));
+}
+
+Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
+  bool any = false;
+  std::vector<std::shared_ptr<Message>> messages;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!messages_.empty() &&
+           messages_under_way_ + static_cast<int>(messages.size()) < kMostMessages) {
+      messages.push_back(std::move(messages_.front()));
+      messages_.pop_front();
+    }
+    for (; !queued_.empty(); queued_.pop_front()) shipments_.push_back(std::move(queued_.front()));
+  }
+  for (std::shared_ptr<Message>& message : messages) {
+    announced_ += message->cargo;
+    ++messages_under_way_;
+    const std::vector<std::byte>& bytes = message->bytes;
+    Status sent = requests.send(bytes.data(), static_cast<int>(bytes.size()), receiver_, kNotes,
+                                [this, message](int) { --messages_under_way_; });
+    if (!sent.ok()) return sent;
+    any = true;
+  }
+  while (announced_ > 0) {
+    const std::shared_ptr<Shipment> shipment = shipments_.front();
+    if (!shipment->is_cut) {
+      shipment->pieces = cut(shipment->cargo, piece_bytes_);
+      shipment->is_cut = true;
+      if (shipment->pieces.empty()) finish(*shipment, inbox);
+    }
+    for (; shipment->posted < shipment->pieces.size(); ++shipment->posted) {
+      const Piece& piece = shipment->pieces[shipment->posted];
+      if (bytes_under_way_ > 0 && bytes_under_way_ + piece.total() > kCargoUnderWay) return any;
+      const symm::CargoSource& source = shipment->source;
+      bytes_under_way_ += piece.total();
+      Status sent =
+          requests.send(piece.rows == 0 ? source.extra_from : source.from, source.from_pitch, piece,
+                        receiver_, kCargo, [this, shipment, &inbox, total = piece.total()](int) {
+                          bytes_under_way_ -= total;
+                          if (++shipment->sent == shipment->pieces.size()) {
+                            finish(*shipment, inbox);
+                          }
+                        });
+      if (!sent.ok()) return sent;
+      any = true;
+    }
+    shipments_.pop_front();
+    --announced_;
+  }
+  return any;
+}
+
+void Outgoing::finish(Shipment& shipment, symm::Inbox& inbox) {
+  // Release: pairs with the acquire in RemoteLane::flush(), so that MPI has read the memory before.
+  shipment.source.sent->fetch_add(1, std::memory_order_release);
+  inbox.sent(shipment.cargo.window);
+}
+
+bool Outgoing::idle() {
+  const std::lock_guard lock(mutex_);
+  return messages_.empty() && queued_.empty() && shipments_.empty() && messages_under_way_ == 0 &&
+         bytes_under_way_ == 0;
+}
+
+}  // namespace tandem::mpi

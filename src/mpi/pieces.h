@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces: how a cargo becomes messages. MPI counts elements in an int, so that a rectangle beyond a
+// limit goes in several; sender and receiver cut the same way, and need not talk about it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "symm/note.h"
+
+namespace tandem::mpi {
+
+/// Bytes [at, at + bytes) of rows [row0, row0 + rows); or, with rows = 0, of the extra piece.
+struct Piece {
+  std::int64_t row0 = 0, rows = 0;
+  std::uint64_t at = 0, bytes = 0;  ///< in each row
+
+  [[nodiscard]] std::uint64_t total() const {
+    return bytes * static_cast<std::uint64_t>(rows == 0 ? 1 : rows);
+  }
+};
+
+/// Every byte of the cargo exactly once; no piece has more than `most` bytes (at least 1).
+[[nodiscard]] std::vector<Piece> cut(const symm::Cargo& cargo, std::uint64_t most);
+
+}  // namespace tandem::mpi

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests over MPI_Testsome.
+#include "mpi/requests.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/park.h"
+
+namespace tandem::mpi {
+namespace {
+
+/// The memory of a piece as one MPI type, for as long as it is being posted.
+class PieceType {
+ public:
+  PieceType(const Piece& piece, std::size_t pitch) {
+    const auto bytes = static_cast<int>(piece.bytes);
+    if (piece.rows <= 1 || pitch == piece.bytes) {
+      count_ = bytes * static_cast<int>(piece.rows == 0 ? 1 : piece.rows);
+      return;
+    }
+    MPI_Type_create_hvector(static_cast<int>(piece.rows), bytes, static_cast<MPI_Aint>(pitch),
+                            MPI_BYTE, &type_);
+    MPI_Type_commit(&type_);
+    count_ = 1;
+  }
+  ~PieceType() {
+    // MPI keeps it until the operations that use it have ended.
+    if (type_ != MPI_BYTE) MPI_Type_free(&type_);
+  }
+  PieceType(const PieceType&) = delete;
+  PieceType& operator=(const PieceType&) = delete;
+  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_BYTE;
+  int count_ = 0;
+};
+
+std::size_t offset(const Piece& piece, std::size_t pitch) {
+  return static_cast<std::size_t>(piece.row0) * pitch + piece.at;
+}
+
+}  // namespace
+
+Status check(int code, std::string_view what) {
+  if (code == MPI_SUCCESS) return {};
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {StatusCode::kIo,
+          fmt::format("MPI could not {}: {}; restart the job, and look at the "
+                      "messages of MPI above",
+                      what, std::string_view(text, static_cast<std::size_t>(length)))};
+}
+
+void Requests::keep(MPI_Request request, Done done) {
+  requests_.push_back(request);
+  done_.push_back(std::move(done));
+}
+
+Status Requests::send(const void* from, int bytes, int rank, int tag, Done done) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  Status status = check(MPI_Isend(from, bytes, MPI_BYTE, rank, tag, comm_, &request), "send");
+  if (status.ok()) keep(request, std::move(done));
+  return status;
+}
+
+Status Requests::receive(void* to, int bytes, int rank, int tag, Done done) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  Status status = check(MPI_Irecv(to, bytes, MPI_BYTE, rank, tag, comm_, &request), "receive");
+  if (status.ok()) keep(request, std::move(done));
+  return status;
+}
+
+Status Requests::send(const std::byte* base, std::size_t pitch, const Piece& piece, int rank,
+                      int tag, Done done) {
+  const PieceType type(piece, pitch);
+  MPI_Request request = MPI_REQUEST_NULL;
+  Status status = check(
+      MPI_Isend(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_, &request),
+      "send rows");
+  if (status.ok()) keep(request, std::move(done));
+  return status;
+}
+
+Status Requests::receive(std::byte* base, std::size_t pitch, const Piece& piece, int rank, int tag,
+                         Done done) {
+  const PieceType type(piece, pitch);
+  MPI_Request request = MPI_REQUEST_NULL;
+  Status status = check(
+      MPI_Irecv(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_, &request),
+      "receive rows");
+  if (status.ok()) keep(request, std::move(done));
+  return status;
+}
+
+Result<int> Requests::poll() {
+  if (requests_.empty()) return 0;
+  indices_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int ended = 0;
+  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &ended,
+                                indices_.data(), statuses_.data());
+  if (code != MPI_SUCCESS) {
+    int first = code;
+    for (int i = 0; code == MPI_ERR_IN_STATUS && i < ended; ++i) {
+      const int own = statuses_[static_cast<std::size_t>(i)].MPI_ERROR;
+      if (own != MPI_SUCCESS && own != MPI_ERR_PENDING) first = own;
+    }
+    return check(first, "move data between machines");
+  }
+  if (ended == MPI_UNDEFINED || ended == 0) return 0;
+  std::vector<std::pair<Done, int>> done;
+  for (int i = 0; i < ended; ++i) {
+    int bytes = 0;
+    MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
+    const auto index = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+    done.emplace_back(std::move(done_[index]), bytes);
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    requests_[kept] = requests_[i];
+    if (kept != i) done_[kept] = std::move(done_[i]);
+    ++kept;
+  }
+  requests_.resize(kept);
+  done_.resize(kept);
+  for (auto& [act, bytes] : done) act(bytes);
+  return ended;
+}
+
+bool Requests::withdraw() {
+  // What was matched already ends only when the other side goes on, which may be never.
+  constexpr std::chrono::milliseconds kPatience{200};
+  const auto end = platform::Clock::now() + kPatience;
+  bool clean = true;
+  for (MPI_Request& request : requests_) {
+    MPI_Cancel(&request);
+    int ended = 0;
+    while (MPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended == 0 &&
+           platform::Clock::now() < end) {
+      platform::sleep_until(platform::Clock::now() + std::chrono::milliseconds(1));
+    }
+    clean = clean && ended != 0;
+  }
+  requests_.clear();
+  done_.clear();
+  return clean;
+}
+
+}  // namespace tandem::mpi

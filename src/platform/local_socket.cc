@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Abstract AF_UNIX sockets of sequenced packets, and SCM_RIGHTS.
+#include "platform/local_socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace tandem::platform {
+namespace {
+
+Status refused(std::string_view what) {
+  return {StatusCode::kIo, fmt::format("cannot {}: {}", what, strerrordesc_np(errno))};
+}
+
+struct Address {
+  sockaddr_un socket{};
+  socklen_t length = 0;
+};
+
+Address address_of(const SocketName& name) {
+  Address address;
+  address.socket.sun_family = AF_UNIX;
+  // A leading zero byte makes the name abstract.
+  const std::string text = fmt::format("tandem-{:016x}{:016x}", name[0], name[1]);
+  std::memcpy(address.socket.sun_path + 1, text.data(), text.size());
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+int new_socket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+/// The names of abstract sockets can be listed by every user of the machine.
+bool same_user(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+/// Waits until the descriptor can be read.
+Status wait_readable(int fd, Clock::time_point deadline, std::string_view what) {
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    const int ready = poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return refused(what);
+    if (ready == 0 && left <= 0) {
+      return {StatusCode::kTimeout,
+              fmt::format("{} took too long: another process of this machine did not follow; find "
+                          "out what it is doing, or allow more time",
+                          what)};
+    }
+  }
+}
+
+}  // namespace
+
+Result<SocketName> random_name() {
+  SocketName name{};
+  if (getrandom(name.data(), sizeof name, 0) != static_cast<ssize_t>(sizeof name)) {
+    return refused("draw a random name");
+  }
+  return name;
+}
+
+LocalSocket::~LocalSocket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+bool LocalSocket::connect(const SocketName& name) {
+  LocalSocket made(new_socket());
+  if (made.fd_ < 0) return false;
+  const Address address = address_of(name);
+  const auto* plain = reinterpret_cast<const sockaddr*>(&address.socket);
+  if (::connect(made.fd_, plain, address.length) != 0 || !same_user(made.fd_)) return false;
+  std::swap(fd_, made.fd_);
+  return true;
+}
+
+Status LocalSocket::send_descriptor(int fd) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  if (sendmsg(fd_, &message, MSG_NOSIGNAL) != 1) return refused("hand a descriptor over");
+  return {};
+}
+
+Result<int> LocalSocket::receive_descriptor(Clock::time_point deadline) {
+  if (Status s = wait_readable(fd_, deadline, "receive the memory of this machine"); !s.ok()) {
+    return s;
+  }
+  char byte = 0;
+  iovec data{&byte, 1};
+  int fd = -1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) < 0) {
+    return refused("receive the memory of this machine");
+  }
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
+      header->cmsg_len != CMSG_LEN(sizeof fd)) {
+    return Status(StatusCode::kIo,
+                  "another process of this machine ended before it handed over the memory; look at "
+                  "how it ended");
+  }
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return fd;
+}
+
+Result<LocalListener> LocalListener::create(const SocketName& name) {
+  LocalListener made(new_socket());
+  const Address address = address_of(name);
+  // Everybody may knock before the first is let in.
+  constexpr int kBacklog = 128;
+  if (made.fd_ < 0 ||
+      bind(made.fd_, reinterpret_cast<const sockaddr*>(&address.socket), address.length) != 0 ||
+      listen(made.fd_, kBacklog) != 0) {
+    return refused("open a local socket");
+  }
+  return made;
+}
+
+LocalListener::~LocalListener() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<LocalSocket> LocalListener::accept(Clock::time_point deadline) {
+  for (;;) {
+    if (Status s = wait_readable(fd_, deadline, "meet the ranks of this machine"); !s.ok()) {
+      return s;
+    }
+    LocalSocket made(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int fd = made.fd();
+    if (fd >= 0 && same_user(fd)) return made;
+    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      return refused("meet the ranks of this machine");
+    }
+  }
+}
+
+}  // namespace tandem::platform

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inbox: what a process does on its machine for ranks of other machines: it acts on their notes and
+// tells where their cargo lands. One per process; the thread that serves the network calls act(),
+// place() and arrived(). Everything that comes from outside is checked before memory is touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "symm/machines.h"
+#include "symm/note.h"
+#include "symm/window_memory.h"
+
+namespace tandem::symm {
+
+class WorldMemory;
+
+class Inbox {
+ public:
+  Inbox(std::shared_ptr<WorldMemory> world, const Machines& machines, int rank);
+
+  /// Acts on a note of `source`; not on cargo. False when the note makes no sense.
+  bool act(int source, const Note& note, std::span<const std::byte> text);
+  /// Whether a cargo fits its window. False also when that window is closed on this machine:
+  /// then its bytes are of no interest.
+  [[nodiscard]] bool fits(const Cargo& cargo);
+  /// Address of an offset of the cargo's part. Precondition: fits(), and the source has not left.
+  [[nodiscard]] std::byte* place(const Cargo& cargo, std::uint64_t offset);
+  /// All bytes of the cargo are there.
+  void arrived(const Cargo& cargo);
+  /// This rank's own cargo has left its memory: whoever waits for that looks again.
+  void sent(std::uint64_t window);
+
+  void open(std::shared_ptr<WindowMemory> window);
+  /// This rank has destroyed its end. Its memory stays mapped until every source has left.
+  void close(std::uint64_t window);
+  /// The window was never made: nothing comes for it.
+  void forget(std::uint64_t window);
+
+  /// The network is lost: publishes that as the failure of the world and of every window, on this
+  /// machine.
+  void fail(const Status& failure);
+
+  /// Whether all other ranks of this machine have left: nobody needs what this process receives.
+  [[nodiscard]] bool alone() const;
+  /// Whether every source that this process receives has left.
+  [[nodiscard]] bool sources_left() const;
+
+ private:
+  struct OpenWindow {
+    std::shared_ptr<WindowMemory> memory;
+    std::uint64_t sources = 0;  ///< that this process receives and that have not left
+    bool closed = false;        ///< by this rank
+  };
+  [[nodiscard]] std::shared_ptr<WindowMemory> find(std::uint64_t window);
+  void source_left(int source, std::uint64_t window);
+  [[nodiscard]] bool has_left(int rank) const;
+
+  const std::shared_ptr<WorldMemory> world_;
+  const Machines machines_;
+  const int rank_;
+  std::uint64_t sources_ = 0;  ///< that this process receives, a bit each
+  std::mutex mutex_;           // guards windows_
+  std::map<std::uint64_t, OpenWindow> windows_;
+};
+
+}  // namespace tandem::symm

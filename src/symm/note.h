@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Note: one thing that a rank says to the ranks of another machine. A note is plain bytes, followed
+// by `text_bytes` of text; what each kind does is in inbox.cc, which acts on it as a rank of the
+// receiving machine would. Written by World, Window and RemoteLane, carried by a Remote.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tandem/status.h"
+
+namespace tandem::symm {
+
+enum class NoteKind : std::uint32_t {
+  exchange,     ///< terms of an exchange: text; `number`
+  left_world,   ///< the rank has left
+  failure,      ///< of a window, or of the world: text
+  put,          ///< text goes to `peer`'s part at `offset`
+  notify,       ///< `peer`'s `counter` grows by `number`
+  left_window,  ///< the rank will notify no more
+  cargo,        ///< a rectangle is on its way: text is a Cargo
+};
+
+struct Note {
+  NoteKind kind = NoteKind::notify;
+  std::uint32_t text_bytes = 0;
+  std::uint64_t window = 0;  ///< where it begins in the world's file; 0 = the world itself
+  std::int32_t peer = 0;
+  std::int32_t counter = 0;
+  std::uint32_t number = 0;
+  std::uint32_t spare = 0;  // no padding that would travel uninitialised
+  std::uint64_t offset = 0;
+};
+static_assert(sizeof(Note) == 40);
+
+/// Notes and their texts lie at multiples of this in a message.
+inline constexpr std::size_t kNoteAlign = 8;
+/// Longest text of a note; longer puts are cut.
+inline constexpr std::size_t kMaxText = 2048;
+
+/// A rectangle for another machine, and who is to be told of its arrival there. It lands in the
+/// part of `part`: the mirror of a rank that others read from, or the part of a rank itself.
+struct Cargo {
+  std::uint64_t window = 0;
+  std::uint64_t peers = 0;  ///< a bit per rank whose counter grows by one
+  std::int32_t part = 0;
+  std::int32_t counter = 0;
+  std::uint64_t to = 0, to_pitch = 0, row_bytes = 0;  ///< in the part's payload
+  std::int64_t rows = 0;
+  std::uint64_t extra_to = 0, extra_bytes = 0;  ///< a second, contiguous piece
+};
+
+/// Status as the text of a note.
+struct FailureText {
+  std::uint32_t code = 0;
+  std::uint32_t has_wait = 0;
+  WaitDetail wait;
+  std::uint32_t length = 0;
+  char message[1024] = {};
+
+  [[nodiscard]] static FailureText of(const Status& status);
+  [[nodiscard]] Status status() const;
+};
+static_assert(sizeof(FailureText) <= kMaxText);
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+}  // namespace tandem::symm

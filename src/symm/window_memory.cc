@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WindowMemory over a range of the world's memory file. What concerns all ranks of a machine (who
+// has left, the failure) lies in the control of its lowest rank.
+#include "symm/window_memory.h"
+
+#include <new>
+
+#include "platform/memory.h"
+#include "symm/world_memory.h"
+
+namespace tandem::symm {
+
+struct WindowMemory::Control {
+  Doorbell bell;
+  struct alignas(kCacheLine) LinkClock {
+    std::atomic<std::int64_t> free_at{0};
+  };
+  LinkClock links[2];  // egress, ingress
+  // One bit per rank, in the leader's part. `left`: sends no more. `dropped`: touches the memory
+  // no more.
+  alignas(kCacheLine) std::atomic<std::uint64_t> left{0};
+  std::atomic<std::uint64_t> dropped{0};
+  FailureRecord failure;
+};
+
+struct alignas(kCacheLine) WindowMemory::Counter {
+  std::atomic<std::uint32_t> value{0};
+};
+
+namespace {
+
+std::size_t whole_pages(std::size_t bytes) {
+  const std::size_t page = platform::page_size();
+  return (bytes + page - 1) / page * page;
+}
+
+std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
+
+}  // namespace
+
+std::size_t WindowMemory::part_bytes(const WindowSpec& spec) {
+  return whole_pages(sizeof(Control) + static_cast<std::size_t>(spec.counters) * sizeof(Counter)) +
+         whole_pages(spec.bytes);
+}
+
+std::size_t WindowMemory::machine_bytes(const Machines& machines, const WindowSpec& spec) {
+  const std::size_t own = machines.local_ranks().size();
+  std::size_t all = 0;
+  for (int m = 0; m < machines.count(); ++m) all += machines.ranks(m).size();
+  return own * part_bytes(spec) + (all - own) * whole_pages(spec.mirror_bytes);
+}
+
+WindowMemory::WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines,
+                           const WindowSpec& spec, int rank, std::size_t offset)
+    : world_(std::move(world)),
+      machines_(machines),
+      spec_(spec),
+      rank_(rank),
+      part_bytes_(part_bytes(spec)),
+      payload_offset_(part_bytes_ - whole_pages(spec.bytes)),
+      offset_(offset) {}
+
+template <class Each>
+Status WindowMemory::for_each_range(const Each& each) const {
+  const auto size = static_cast<int>(world_->control().size);
+  const std::size_t page = platform::page_size();
+  for (int r = 0; r < size; ++r) {
+    const std::size_t part = static_cast<std::size_t>(r) * part_bytes_;
+    Status status;
+    if (r == rank_) {
+      status = each(part, part_bytes_);
+    } else if (!machines_.local(r) && spec_.mirror_bytes > 0 &&
+               machines_.receiver(machines_.own(), r) == rank_) {
+      const std::size_t first = (payload_offset_ + spec_.mirror_offset) / page * page;
+      const std::size_t end =
+          whole_pages(payload_offset_ + spec_.mirror_offset + spec_.mirror_bytes);
+      status = each(part + first, end - first);
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMemory> world,
+                                                         const Machines& machines,
+                                                         const WindowSpec& spec, int rank,
+                                                         std::size_t offset) {
+  std::shared_ptr<WindowMemory> self(
+      new WindowMemory(std::move(world), machines, spec, rank, offset));
+  WorldMemory& memory = *self->world_;
+  Status status = self->for_each_range(
+      [&](std::size_t at, std::size_t bytes) { return memory.file().reserve(offset + at, bytes); });
+  if (!status.ok()) {
+    self->abandon();
+    return status;
+  }
+  const std::size_t all = self->part_bytes_ * memory.control().size;
+  auto mapping = memory.map(offset, all);
+  if (!mapping.ok()) {
+    self->abandon();
+    return mapping.status();
+  }
+  status = self->for_each_range(
+      [&](std::size_t at, std::size_t bytes) { return (*mapping)->touch(at, bytes); });
+  if (!status.ok()) {
+    self->abandon();
+    return status;
+  }
+  self->mapping_ = *mapping;
+  self->base_ = self->mapping_->data();
+  new (self->part(rank)) Control;
+  std::byte* counters = self->part(rank) + sizeof(Control);
+  for (int i = 0; i < spec.counters; ++i) {
+    new (counters + static_cast<std::size_t>(i) * sizeof(Counter)) Counter;
+  }
+  return self;
+}
+
+void WindowMemory::abandon() {
+  (void)for_each_range([&](std::size_t at, std::size_t bytes) -> Status {
+    world_->file().release(offset_ + at, bytes);
+    return {};
+  });
+}
+
+bool WindowMemory::holds(int rank, std::uint64_t offset, std::uint64_t bytes) const {
+  if (rank < 0 || rank >= static_cast<int>(world_->control().size)) return false;
+  const bool local = machines_.local(rank);
+  const std::uint64_t first = local ? 0 : spec_.mirror_offset;
+  const std::uint64_t length = local ? spec_.bytes : spec_.mirror_bytes;
+  return offset >= first && offset - first <= length && bytes <= length - (offset - first);
+}
+
+bool WindowMemory::has_counter(int rank, int index) const {
+  return rank >= 0 && rank < static_cast<int>(world_->control().size) && machines_.local(rank) &&
+         index >= 0 && index < spec_.counters;
+}
+
+WindowMemory::Control& WindowMemory::control(int rank) const {
+  return *std::launder(reinterpret_cast<Control*>(part(rank)));
+}
+
+std::atomic<std::uint32_t>& WindowMemory::counter(int rank, int index) const {
+  std::byte* counters = part(rank) + sizeof(Control);
+  return std::launder(reinterpret_cast<Counter*>(counters))[index].value;
+}
+
+void WindowMemory::notify(int rank, int index, std::uint32_t amount) {
+  // Release: pairs with the load in read(). seq_cst: step S1 of doorbell.h.
+  counter(rank, index).fetch_add(amount, std::memory_order_seq_cst);
+  control(rank).bell.ring_if_asleep();
+}
+
+std::uint32_t WindowMemory::read(int rank, int index) const {
+  // Acquire: pairs with notify(). seq_cst: step W3 of doorbell.h; no dearer on x86-64 or aarch64.
+  return counter(rank, index).load(std::memory_order_seq_cst);
+}
+
+Doorbell& WindowMemory::bell(int rank) const { return control(rank).bell; }
+
+void WindowMemory::ring_all() const {
+  for (int r : machines_.local_ranks()) control(r).bell.ring();
+}
+
+FailureRecord& WindowMemory::failure() const { return control(machines_.leader()).failure; }
+
+void WindowMemory::leave(int rank) {
+  // Release: pairs with the acquire in has_left(), so that the rank's last notifies are seen first.
+  control(machines_.leader()).left.fetch_or(bit(rank), std::memory_order_release);
+  ring_all();
+}
+
+bool WindowMemory::has_left(int rank) const {
+  return (control(machines_.leader()).left.load(std::memory_order_acquire) & bit(rank)) != 0;
+}
+
+void WindowMemory::drop(std::uint64_t ranks) {
+  // Acquire and release: the last to drop comes after all that the others did with the memory.
+  const std::uint64_t dropped =
+      control(machines_.leader()).dropped.fetch_or(ranks, std::memory_order_acq_rel) | ranks;
+  const int size = static_cast<int>(world_->control().size);
+  const std::uint64_t all = size == 64 ? ~std::uint64_t{0} : bit(size) - 1;
+  if (dropped == all) {
+    world_->file().release(offset_, part_bytes_ * static_cast<std::size_t>(size));
+  }
+}
+
+std::atomic<std::int64_t>& WindowMemory::link_clock(int rank, int direction) const {
+  return control(rank).links[direction].free_at;
+}
+
+}  // namespace tandem::symm

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WindowMemory: a window's bytes on one machine, and what may be done to them there. Part r is rank
+// r's: control, counters, payload. Parts of ranks of other machines are mirrors: of those only the
+// payload that others read where its owner wrote it has memory. Window uses it for its own rank,
+// Inbox on behalf of ranks of other machines.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "platform/shared_memory.h"
+#include "symm/doorbell.h"
+#include "symm/failure_record.h"
+#include "symm/machines.h"
+
+namespace tandem::symm {
+
+class WorldMemory;
+
+struct WindowSpec {
+  std::size_t bytes = 0;  ///< payload of each rank's part
+  int counters = 0;       ///< counters of each rank's part, each on a cache line of its own
+  int threads = 1;        ///< busy threads per rank: decides whether waiters poll (World::spin)
+  /// The range of the payload that peers read in its owner's part. Only this is mirrored on other
+  /// machines, so there nothing else of a peer's part may be looked at.
+  std::size_t mirror_offset = 0, mirror_bytes = 0;
+};
+
+class WindowMemory {
+ public:
+  /// Maps the parts, which begin at `offset` of the world's file, and takes memory for `rank`'s own
+  /// part and for the mirrors that it receives. Errors: kOutOfMemory.
+  static Result<std::shared_ptr<WindowMemory>> open(std::shared_ptr<WorldMemory> world,
+                                                    const Machines& machines,
+                                                    const WindowSpec& spec, int rank,
+                                                    std::size_t offset);
+  /// Gives that memory back, without touching the parts of others, which may have none.
+  void abandon();
+
+  /// Bytes of one rank's part.
+  static std::size_t part_bytes(const WindowSpec& spec);
+  /// Bytes that a machine holds: its own ranks' parts and the mirrors.
+  static std::size_t machine_bytes(const Machines& machines, const WindowSpec& spec);
+
+  [[nodiscard]] std::uint64_t id() const { return offset_; }
+  [[nodiscard]] std::byte* data(int rank) const { return part(rank) + payload_offset_; }
+  /// Whether [offset, offset + bytes) lies in memory of this rank's part on this machine.
+  [[nodiscard]] bool holds(int rank, std::uint64_t offset, std::uint64_t bytes) const;
+  [[nodiscard]] bool has_counter(int rank, int index) const;
+
+  /// Adds to a counter, with release order after all earlier writes of this thread, and wakes its
+  /// rank if it sleeps.
+  void notify(int rank, int index, std::uint32_t amount);
+  [[nodiscard]] std::uint32_t read(int rank, int index) const;
+  [[nodiscard]] Doorbell& bell(int rank) const;
+  void ring_all() const;
+
+  /// The machine's record of the window's first failure.
+  [[nodiscard]] FailureRecord& failure() const;
+
+  /// A rank sends no more.
+  void leave(int rank);
+  [[nodiscard]] bool has_left(int rank) const;
+  /// These ranks touch the memory no more; gives it back when they are the last.
+  void drop(std::uint64_t ranks);
+
+  /// Clocks of the sim transport; see Window::link_clock().
+  [[nodiscard]] std::atomic<std::int64_t>& link_clock(int rank, int direction) const;
+
+ private:
+  struct Control;  // the head of each part; window_memory.cc
+  struct Counter;
+
+  WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines, const WindowSpec& spec,
+               int rank, std::size_t offset);
+  [[nodiscard]] std::byte* part(int rank) const {
+    return base_ + static_cast<std::size_t>(rank) * part_bytes_;
+  }
+  [[nodiscard]] Control& control(int rank) const;
+  [[nodiscard]] std::atomic<std::uint32_t>& counter(int rank, int index) const;
+  /// Calls each(offset in the file, bytes) for every range whose memory is this rank's to take.
+  template <class Each>
+  Status for_each_range(const Each& each) const;
+
+  std::shared_ptr<WorldMemory> world_;
+  std::shared_ptr<const platform::SharedMapping> mapping_;
+  const Machines machines_;
+  const WindowSpec spec_;
+  const int rank_;
+  const std::size_t part_bytes_, payload_offset_, offset_;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace tandem::symm

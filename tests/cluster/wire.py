@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Wire: a bad network between hosts, in user space, for kernels without netem: every frame is held
+# back by a delay, a random jitter, and now and then so long that others overtake it. Each host has
+# a TAP device whose other end this process holds. For tests of what arrives, not of speed.
+#
+#   wire.py DELAY_MS JITTER_MS REORDER_SHARE PID...    one PID per host; serves until it is killed
+import ctypes
+import fcntl
+import heapq
+import os
+import random
+import select
+import struct
+import sys
+import time
+
+TUNSETIFF = 0x400454CA
+IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
+CLONE_NEWNET = 0x40000000
+OVERTAKEN_MS = 3  # how much longer a frame takes that others overtake
+
+
+def tap_in(pid):
+    """The near end of a new TAP device "eth0" in the network namespace of a process."""
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(there, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+    tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", b"eth0", IFF_TAP | IFF_NO_PI))
+    libc.setns(here, CLONE_NEWNET)
+    os.close(here)
+    os.close(there)
+    return tap
+
+
+def main():
+    delay, jitter, reorder = (float(word) for word in sys.argv[1:4])
+    taps = [tap_in(pid) for pid in sys.argv[4:]]
+    chance = random.Random(7)
+    known, under_way, number = {}, [], 0
+    print("ready", flush=True)
+    while True:
+        timeout = max(0.0, under_way[0][0] - time.monotonic()) if under_way else None
+        for tap in select.select(taps, [], [], timeout)[0]:
+            for _ in range(64):
+                try:
+                    frame = os.read(tap, 65536)
+                except BlockingIOError:
+                    break
+                known[frame[6:12]] = tap
+                late = delay + chance.random() * jitter
+                late += OVERTAKEN_MS if chance.random() < reorder else 0
+                number += 1
+                heapq.heappush(under_way, (time.monotonic() + late / 1e3, number, tap, frame))
+        while under_way and under_way[0][0] <= time.monotonic():
+            _, _, source, frame = heapq.heappop(under_way)
+            target = known.get(frame[:6])
+            for tap in taps if target is None else [target]:
+                if tap != source:
+                    try:
+                        os.write(tap, frame)
+                    except OSError:
+                        pass  # as a full queue would
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The inbox acts for ranks of another machine on this one's memory, and lets nothing from outside
+// touch what it must not.
+#include "symm/inbox.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "symm/world_memory.h"
+
+namespace tandem::symm {
+namespace {
+
+/// Ranks 0 and 1 on this machine, 2 and 3 on another; seen from rank 0, who receives what 2 sends.
+struct Scene {
+  Scene() {
+    EXPECT_TRUE(WindowMemory::open(memory, machines, spec, 1, offset).ok());
+    window = WindowMemory::open(memory, machines, spec, 0, offset).value();
+    for (int r = 0; r < 4; ++r) memory->entry(r).state = RankState::joined;
+    inbox.open(window);
+  }
+  [[nodiscard]] Note note(NoteKind kind) const { return {.kind = kind, .window = offset}; }
+
+  std::shared_ptr<WorldMemory> memory = WorldMemory::create(4, /*locks=*/false).value();
+  Machines machines{{0, 0, 2, 2}, 0};
+  WindowSpec spec{.bytes = 20000, .counters = 3, .mirror_offset = 100, .mirror_bytes = 9000};
+  std::size_t offset = WorldMemory::control_bytes();
+  std::shared_ptr<WindowMemory> window;
+  Inbox inbox{memory, machines, 0};
+};
+
+std::span<const std::byte> text(const char* words) {
+  return std::as_bytes(std::span(words, std::strlen(words)));
+}
+
+TEST(Inbox, PutsAndNotifiesAsALocalRankWould) {
+  Scene s;
+  Note put = s.note(NoteKind::put);
+  put.peer = 1;
+  put.offset = 19995;
+  ASSERT_TRUE(s.inbox.act(2, put, text("hello")));
+  EXPECT_EQ(std::memcmp(s.window->data(1) + 19995, "hello", 5), 0);
+  Note notify = s.note(NoteKind::notify);
+  notify.peer = 1;
+  notify.counter = 2;
+  notify.number = 7;
+  ASSERT_TRUE(s.inbox.act(2, notify, {}));
+  EXPECT_EQ(s.window->read(1, 2), 7u);
+  EXPECT_EQ(s.window->read(0, 2), 0u);
+}
+
+TEST(Inbox, RefusesWhatLiesOutside) {
+  Scene s;
+  Note put = s.note(NoteKind::put);
+  put.peer = 1;
+  put.offset = 19996;
+  EXPECT_FALSE(s.inbox.act(2, put, text("hello")));
+  put.offset = ~std::uint64_t{0} - 2;
+  EXPECT_FALSE(s.inbox.act(2, put, text("hello")));
+  put.offset = 0;
+  put.peer = 2;  // not of this machine
+  EXPECT_FALSE(s.inbox.act(2, put, text("hello")));
+  put.peer = 99;
+  EXPECT_FALSE(s.inbox.act(2, put, text("hello")));
+  Note notify = s.note(NoteKind::notify);
+  notify.counter = 3;
+  EXPECT_FALSE(s.inbox.act(2, notify, {}));
+  notify.counter = -1;
+  EXPECT_FALSE(s.inbox.act(2, notify, {}));
+  EXPECT_FALSE(s.inbox.act(2, s.note(static_cast<NoteKind>(77)), {}));
+}
+
+TEST(Inbox, CargoMustFitTheMirrorOrTheOwnPart) {
+  Scene s;
+  Cargo cargo{.window = s.offset,
+              .peers = 3,
+              .part = 2,
+              .counter = 1,
+              .to = 100,
+              .to_pitch = 100,
+              .row_bytes = 50,
+              .rows = 90};
+  EXPECT_TRUE(s.inbox.fits(cargo));  // up to 9050 of 100 to 9100
+  cargo.rows = 91;
+  EXPECT_FALSE(s.inbox.fits(cargo));
+  cargo.rows = 1;
+  cargo.to = 99;
+  EXPECT_FALSE(s.inbox.fits(cargo));
+  cargo.part = 1;  // a part of this machine has all its bytes
+  EXPECT_TRUE(s.inbox.fits(cargo));
+  cargo.to_pitch = ~std::uint64_t{0};
+  cargo.rows = 3;
+  EXPECT_FALSE(s.inbox.fits(cargo));
+  cargo.rows = 1;
+  cargo.peers = 4;  // rank 2 is told by its own machine
+  EXPECT_FALSE(s.inbox.fits(cargo));
+  cargo.peers = 3;
+  cargo.extra_to = 19999;
+  cargo.extra_bytes = 2;
+  EXPECT_FALSE(s.inbox.fits(cargo));
+  cargo.extra_bytes = 1;
+  ASSERT_TRUE(s.inbox.fits(cargo));
+  s.inbox.arrived(cargo);
+  EXPECT_EQ(s.window->read(0, 1), 1u);
+  EXPECT_EQ(s.window->read(1, 1), 1u);
+}
+
+TEST(Inbox, AFailureIsPublishedWithItsDetail) {
+  Scene s;
+  const Status failure(StatusCode::kTimeout, "rank 2 waited", WaitDetail{.rank = 3, .call = 5});
+  ASSERT_TRUE(s.inbox.act(2, s.note(NoteKind::failure), bytes_of(FailureText::of(failure))));
+  const Status seen = s.window->failure().read();
+  EXPECT_EQ(seen.code(), StatusCode::kTimeout);
+  EXPECT_EQ(seen.message(), "rank 2 waited");
+  ASSERT_TRUE(seen.wait());
+  EXPECT_EQ(seen.wait()->rank, 3);
+  EXPECT_EQ(seen.wait()->call, 5u);
+  EXPECT_TRUE(s.memory->control().failure.read().ok());  // the window's, not the world's
+}
+
+TEST(Inbox, ServesUntilItsSourcesAndItsMachineHaveLeft) {
+  Scene s;
+  EXPECT_FALSE(s.inbox.sources_left());
+  ASSERT_TRUE(s.inbox.act(2, {.kind = NoteKind::left_world}, {}));
+  EXPECT_TRUE(s.inbox.sources_left());  // rank 3 is received by rank 1
+  ASSERT_TRUE(s.inbox.act(2, s.note(NoteKind::left_window), {}));
+  EXPECT_TRUE(s.window->has_left(2));
+  EXPECT_FALSE(s.window->has_left(3));
+  // Closed and left: what still comes for it is of no interest, and no error.
+  s.inbox.close(s.offset);
+  Note notify = s.note(NoteKind::notify);
+  notify.peer = 1;
+  notify.number = 1;
+  EXPECT_TRUE(s.inbox.act(2, notify, {}));
+  EXPECT_EQ(s.window->read(1, 0), 0u);
+}
+
+}  // namespace
+}  // namespace tandem::symm

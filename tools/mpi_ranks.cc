@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MPI ranks. Without TANDEM_HAS_MPI only the refusals at the end are compiled.
+#include "mpi_ranks.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "tandem/system.h"
+#ifdef TANDEM_HAS_MPI
+#include "tandem/mpi.h"
+#endif
+
+namespace tandem::tool {
+
+#ifdef TANDEM_HAS_MPI
+namespace {
+
+bool started = false;
+MpiPlace own_place;
+
+/// How many ranks of this machine have the same cores to choose from: all of them unless mpirun
+/// binds each to its own.
+int count_sharers(int rank) {
+  constexpr std::size_t kCpus = 4096;
+  std::vector<char> own(kCpus), all;
+  for (int cpu : system_info().affinity) own[static_cast<std::size_t>(cpu) % kCpus] = 1;
+  MPI_Comm machine = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine);
+  int size = 1, sharers = 0;
+  MPI_Comm_size(machine, &size);
+  all.resize(kCpus * static_cast<std::size_t>(size));
+  MPI_Allgather(own.data(), kCpus, MPI_CHAR, all.data(), kCpus, MPI_CHAR, machine);
+  for (int r = 0; r < size; ++r) {
+    const char* other = all.data() + kCpus * static_cast<std::size_t>(r);
+    sharers += std::memcmp(own.data(), other, kCpus) == 0 ? 1 : 0;
+  }
+  MPI_Comm_free(&machine);
+  return sharers;
+}
+
+}  // namespace
+
+Result<MpiPlace> mpi_place() {
+  if (started) return own_place;
+  int granted = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &granted) != MPI_SUCCESS) {
+    return Status(StatusCode::kUnsupported, "MPI does not start; its own messages say why");
+  }
+  started = true;
+  MPI_Comm_rank(MPI_COMM_WORLD, &own_place.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &own_place.size);
+  own_place.sharers = count_sharers(own_place.rank);
+  return own_place;
+}
+
+int started_mpi_rank() { return started ? own_place.rank : -1; }
+
+Outcome on_mpi(const Job& job, const RankBody& body) {
+  auto place = mpi_place();
+  if (!place.ok()) return failed(place.status());
+  const WorldOptions options{.timeout = job.timeout.value_or(WorldOptions().timeout)};
+  Outcome outcome;
+  {
+    auto world = mpi::make_world(MPI_COMM_WORLD, options);
+    if (!world.ok()) {
+      outcome = failed(world.status());
+    } else {
+      try {
+        outcome = body(*world);
+      } catch (const std::bad_alloc&) {
+        outcome = out_of_memory();
+      }
+    }
+  }
+  if (place->rank != 0) outcome.output.clear();
+  return outcome;
+}
+
+void finish_mpi(int exit_code) {
+  if (!started) return;
+  if (exit_code != kExitFailure) {
+    MPI_Finalize();
+    return;
+  }
+  // MPI_Finalize() would wait for a rank that hangs. The others have the same failure to tell.
+  usleep(300'000);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+std::string mpi_description() { return mpi::describe(); }
+
+#else
+
+Result<MpiPlace> mpi_place() {
+  return Status(StatusCode::kUnsupported,
+                "this build of Tandem has no MPI: install it (libopenmpi-dev and openmpi-bin on "
+                "Debian), configure again with -DTANDEM_MPI=ON, and build");
+}
+
+Outcome on_mpi(const Job&, const RankBody&) { return failed(mpi_place().status()); }
+
+void finish_mpi(int) {}
+
+int started_mpi_rank() { return -1; }
+
+std::string mpi_description() { return "none in this build"; }
+
+#endif
+
+}  // namespace tandem::tool
