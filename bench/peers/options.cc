@@ -23,26 +23,6 @@ constexpr Shape kDefaultShapes[] = {
 constexpr std::int64_t kFewestScaledRows = 240;
 constexpr std::int64_t kScaledStep = 48;
 
-std::vector<Shape> read_shapes(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw CLI::ValidationError("--shapes", fmt::format("cannot open '{}'", path));
-  std::vector<Shape> shapes;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    line.erase(std::remove(line.begin(), line.end(), '\r'), line.end());
-    if (line.empty() || (number == 1 && line == "M,K,N")) continue;
-    std::string text = line;
-    std::replace(text.begin(), text.end(), ',', 'x');
-    const auto shape = parse_shape(text);
-    if (!shape) {
-      throw CLI::ValidationError(
-          "--shapes", fmt::format("{}:{}: '{}' is not M,K,N, each at least 1", path, number, line));
-    }
-    shapes.push_back(*shape);
-  }
-  return shapes;
-}
-
 void scale(std::vector<Shape>& shapes, double limit) {
   for (Shape& shape : shapes) {
     if (limit <= 0 || shape.operations() <= limit || shape.m <= kFewestScaledRows) continue;
@@ -67,6 +47,26 @@ std::vector<DType> to_types(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+std::vector<Shape> read_shapes(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw CLI::ValidationError("--shapes", fmt::format("cannot open '{}'", path));
+  std::vector<Shape> shapes;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    line.erase(std::remove(line.begin(), line.end(), '\r'), line.end());
+    if (line.empty() || (number == 1 && line == "M,K,N")) continue;
+    std::string text = line;
+    std::replace(text.begin(), text.end(), ',', 'x');
+    const auto shape = parse_shape(text);
+    if (!shape) {
+      throw CLI::ValidationError(
+          "--shapes", fmt::format("{}:{}: '{}' is not M,K,N, each at least 1", path, number, line));
+    }
+    shapes.push_back(*shape);
+  }
+  return shapes;
+}
 
 bool Options::has_section(const std::string& name) const {
   return std::ranges::find(sections, name) != sections.end();

@@ -29,6 +29,9 @@ struct Options {
   [[nodiscard]] bool has_section(const std::string& name) const;
 };
 
+/// The shapes of a CSV file with the header M,K,N. Throws CLI::ValidationError with the line.
+[[nodiscard]] std::vector<Shape> read_shapes(const std::string& path);
+
 /// Returns the exit code to leave with, or -1 to go on.
 int parse(int argc, char** argv, Options& options);
 
