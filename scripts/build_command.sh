@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # How the runners (run.sh, scripts/allgather_matmul_dequant.sh) come to a built `tandem` command:
-# they set `root` and `build` (and `with_mpi` where ranks come from mpirun), source this file and call install_dependencies and build_command,
+# they set `root` and `build` (and `with_mpi` where ranks come from mpirun), source this file and call
+# install_dependencies and build_command,
 # which sets `tandem`. Start reading at build_command().
 
 info() { echo "[INFO] $*"; }

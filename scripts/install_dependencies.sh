@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the distribution's packages that Tandem needs, and only those that are missing.
-# run.sh calls it to build and run (with --mpi for -r mpi), test.sh with --tests. Works on Debian 12 and Ubuntu 22.04 or
+# run.sh calls it to build and run (with --mpi for -r mpi), test.sh with --tests. Works on Debian 12 and Ubuntu 24.04 or
 # newer, as root or through sudo. Silent when nothing is missing; exits with 3 and the exact apt
 # line when it may not install. What each package is for: docs/dependencies.md.
 set -euo pipefail

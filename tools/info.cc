@@ -58,11 +58,14 @@ std::string info_text(const SystemInfo& s) {
   line("MPI", mpi_description());
   text += "Kernels\n";
   for (const KernelInfo& k : s.kernels) {
-    text += fmt::format("  {:<5}{:<9}{:>2} x {:<4}{:<14}{}\n", name(k.type), k.target, k.mr, k.nr,
+    std::string reason = k.reason;
+    if (k.tested == "emulator") reason += "; its tests passed in an emulator, never on hardware";
+    if (k.tested == "nowhere") reason += "; never executed so far: run ./test.sh before you use it";
+    text += fmt::format("  {:<5}{:<12}{:>2} x {:<4}{:<14}{}\n", name(k.type), k.target, k.mr, k.nr,
                         k.chosen     ? "chosen"
                         : k.runnable ? "can run"
                                      : "cannot run",
-                        k.reason);
+                        reason);
   }
   const char* forced = std::getenv("TANDEM_KERNEL");
   if (forced != nullptr && *forced != '\0') {

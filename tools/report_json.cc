@@ -71,6 +71,7 @@ std::string info_json(const SystemInfo& s) {
                        {"nr", k.nr},
                        {"runnable", k.runnable},
                        {"chosen", k.chosen},
+                       {"tested", k.tested},
                        {"reason", k.reason}});
   }
   return text_of({{"version", s.version},

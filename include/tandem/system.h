@@ -19,7 +19,11 @@ struct KernelInfo {
   int mr = 0, nr = 0;  ///< register block: rows × columns of C
   bool runnable = false;
   bool chosen = false;  ///< what "auto" takes for this type
-  std::string reason;   ///< why runnable, chosen or not: "needs avx512f, which this CPU lacks"
+  /// Where its tests have passed: "hardware", "emulator" (never on a real CPU), or "nowhere" (it
+  /// was compiled, but never executed). Run the tests on your CPU before you rely on the latter
+  /// two.
+  std::string tested;
+  std::string reason;  ///< why runnable, chosen or not: "needs avx512f, which this CPU lacks"
 };
 
 struct SystemInfo {

@@ -13,6 +13,18 @@
 namespace tandem {
 namespace {
 
+std::string_view proof_name(tile::Proof proof) {
+  switch (proof) {
+    case tile::Proof::hardware:
+      return "hardware";
+    case tile::Proof::emulator:
+      return "emulator";
+    case tile::Proof::never_run:
+      break;
+  }
+  return "nowhere";
+}
+
 std::vector<std::string> instruction_sets(const base::CpuFeatures& cpu) {
   const std::pair<bool, const char*> all[] = {
       {cpu.avx2, "avx2"},
@@ -41,6 +53,7 @@ KernelInfo describe(const tile::Kernel& kernel, const base::CpuFeatures& cpu) {
                   .type = kernel.type,
                   .mr = kernel.mr,
                   .nr = kernel.nr,
+                  .tested = std::string(proof_name(kernel.proof)),
                   .reason = {}};
   std::string why;
   info.runnable = kernel.runs_on(cpu, &why);

@@ -23,6 +23,7 @@ struct Avx512Vnni {
   static constexpr int kLanes = 16;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 12;  // 24 sums, 2 of B and a broadcast of 32 registers
+  static constexpr Proof kProof = Proof::hardware;
   static constexpr std::int32_t kOffset = 128;
   // Long blocks: a tile of sums is loaded and stored once per block, which weighs as much here as
   // four times the arithmetic would. 0.96 of the ceiling instead of 0.93 with 256 (128 × 4096 ×

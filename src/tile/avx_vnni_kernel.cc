@@ -21,6 +21,7 @@ struct AvxVnni {
   static constexpr int kLanes = 8;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 6;  // 12 sums, 2 of B and a broadcast of 16 registers
+  static constexpr Proof kProof = Proof::never_run;
   static constexpr std::int32_t kOffset = 128;
   static constexpr std::int64_t kKBlock = 1024;  // as many bytes of A as floats have. Not measured.
 

@@ -5,8 +5,8 @@
 // after defining TANDEM_DOT4_TARGET, the attribute that lets the compiler use the instructions, in
 // a file of one target only (avx512_vnni_kernel.cc and its like). Start reading at multiply_rows().
 //
-// A policy has: Vector, kLanes, kVectors, kMr, kOffset, and load(), broadcast(), dot(), zero(),
-// load_sums(), store_sums(), all with TANDEM_DOT4_TARGET and always inlined.
+// A policy has: Vector, kLanes, kVectors, kMr, kProof, kOffset, kKBlock, and load(), broadcast(),
+// dot(), zero(), load_sums(), store_sums(), all with TANDEM_DOT4_TARGET and always inlined.
 
 #include <array>
 #include <cstddef>
@@ -142,6 +142,7 @@ Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_
   take_conversions(plain, kernel);
   kernel.a_offset = Policy::kOffset;
   kernel.k_group = kDot;
+  kernel.proof = Policy::kProof;
   kernel.kc = Policy::kKBlock;
   return kernel;
 }

@@ -33,6 +33,9 @@ struct Ahead {
 /// Consecutive k of one row in a packed A panel: a cache line of f32.
 inline constexpr std::int64_t kChunk = 16;
 
+/// Where a kernel has passed its tests so far, as far as the authors know.
+enum class Proof : std::uint8_t { hardware, emulator, never_run };
+
 /// The three shapes that kernels exchange. A panels and tiles are 64-byte aligned:
 ///
 /// - A panel: 1..mr rows of up to kc values, widened (f32 for float operands). Cut along k into
@@ -49,6 +52,8 @@ struct Kernel {
   int mr, nr;               ///< rows and columns of the register block
   std::size_t a_bytes;      ///< bytes of one element of packed A
   std::size_t b_bytes;      ///< bytes of one element of packed B
+
+  Proof proof = Proof::hardware;
 
   /// Steps of k in a K-block, a multiple of kKc. For floats the contract says how many. Integer
   /// sums are the same in any order: an s8 kernel may have longer blocks and be called for parts of

@@ -21,6 +21,7 @@ struct NeonDot {
   static constexpr int kLanes = 4;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 12;  // 24 sums, 2 of B and a broadcast of 32 registers
+  static constexpr Proof kProof = Proof::emulator;
   static constexpr std::int32_t kOffset = 0;
   static constexpr std::int64_t kKBlock = 1024;  // as many bytes of A as floats have. Not measured.
 

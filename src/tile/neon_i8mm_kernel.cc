@@ -114,6 +114,7 @@ std::array<Kernel, 1> make_kernels() {
                 .store = nullptr};
   take_conversions(neon_kernels(), kernel);
   kernel.k_group = kSteps;
+  kernel.proof = Proof::emulator;
   return {kernel};
 }
 

@@ -29,6 +29,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tandem::tile::HWY_NAMESPACE {
 
+constexpr Proof kProof = HWY_TARGET == HWY_NEON ? Proof::emulator : Proof::hardware;
 #if HWY_TARGET == HWY_AVX3
 constexpr std::string_view kTarget = "avx512";
 constexpr auto kRunsOn = runs_avx512;
@@ -49,6 +50,7 @@ constexpr Kernel make_kernel() {
           .nr = kNr,
           .a_bytes = sizeof(float),
           .b_bytes = sizeof(typename Operand::Element),
+          .proof = kProof,
           .runs_on = kRunsOn,
           .pack_a = pack_a<Operand>,
           .pack_b = pack_b<Operand>,
@@ -66,6 +68,7 @@ constexpr Kernel kKernels[] = {make_kernel<F16Operand>(),
                                 .nr = kS8Nr,
                                 .a_bytes = sizeof(std::int16_t),
                                 .b_bytes = 1,
+                                .proof = kProof,
                                 .kc = kS8KBlock,
                                 .runs_on = kRunsOn,
                                 .pack_a = pack_a_s8,
