@@ -134,8 +134,11 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
   }
   if (!machines_.local(rank)) {
     const int receiver = machines_.receiver(machines_.own(), rank);
-    // One that has left goes on receiving while others of its machine have not; it holds its lock.
-    if (receiver == rank_ || !ask_kernel || memory_->file().locked_by_other(receiver)) return {};
+    if (receiver == rank_ || !ask_kernel) return {};
+    // One that has left goes on receiving while others of its machine have not, and holds its lock;
+    // one that has yet to join has none. Acquire: as above.
+    const RankState state = memory_->entry(receiver).state.load(std::memory_order_acquire);
+    if (state == RankState::absent || memory_->file().locked_by_other(receiver)) return {};
     return receiver_lost_[static_cast<std::size_t>(rank)];
   }
   if (!ask_kernel || !memory_->locks() || memory_->file().locked_by_other(rank)) return {};

@@ -137,5 +137,32 @@ TEST(Inbox, ServesUntilItsSourcesAndItsMachineHaveLeft) {
   EXPECT_EQ(s.window->read(1, 0), 0u);
 }
 
+/// A network on which nobody answers.
+class Silence final : public Remote {
+ public:
+  void tell(int, Note, std::span<const std::byte>) override { ++told; }
+  void ship(int, const Cargo&, CargoSource) override {}
+  void set_pace(bool) override {}
+  int told = 0;
+};
+
+TEST(JoinMachines, AReceiverThatHasYetToJoinIsNotLost) {
+  // Rank 1, who receives what rank 3 sends, has not joined, and holds no lock therefore: rank 0
+  // must wait for it until the deadline.
+  auto memory = WorldMemory::create(4, /*locks=*/true).value();
+  for (int r : {2, 3}) memory->entry(r).state = RankState::joined;
+  const auto network = std::make_shared<Silence>();
+  const Machines machines({0, 0, 2, 2}, 0);
+  const auto joined = join_machines({.memory = memory,
+                                     .machines = machines,
+                                     .rank = 0,
+                                     .link = {},
+                                     .inbox = std::make_shared<Inbox>(memory, machines, 0),
+                                     .remote = network},
+                                    std::chrono::milliseconds(300));
+  EXPECT_EQ(joined.status().code(), StatusCode::kTimeout) << joined.status().message();
+  EXPECT_GT(network->told, 0);
+}
+
 }  // namespace
 }  // namespace tandem::symm
