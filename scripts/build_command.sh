@@ -2,8 +2,7 @@
 #
 # How the runners (run.sh, scripts/allgather_matmul_dequant.sh) come to a built `tandem` command:
 # they set `root` and `build` (and `with_mpi` where ranks come from mpirun), source this file and call
-# install_dependencies and build_command,
-# which sets `tandem`. Start reading at build_command().
+# install_dependencies and build_command, which sets `tandem`. Start reading at build_command().
 
 info() { echo "[INFO] $*"; }
 

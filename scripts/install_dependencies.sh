@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the distribution's packages that Tandem needs, and only those that are missing.
-# run.sh calls it to build and run (with --mpi for -r mpi), test.sh with --tests. Works on Debian 12 and Ubuntu 24.04 or
-# newer, as root or through sudo. Silent when nothing is missing; exits with 3 and the exact apt
-# line when it may not install. What each package is for: docs/dependencies.md.
+# run.sh calls it to build and run (with --mpi for -r mpi), test.sh with --tests. Made for Debian 12,
+# as root or through sudo. Silent when nothing is missing; exits with 3 and the exact apt line when
+# it may not install. What each package is for: docs/dependencies.md.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config
