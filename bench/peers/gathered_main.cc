@@ -121,8 +121,14 @@ class Sequence {
   Sequence& operator=(const Sequence&) = delete;
 
   void run() {
+    gather();
+    multiply();
+  }
+  void gather() {
     MPI_Allgatherv(mine_.data(), static_cast<int>(contest_.a.rows), row_, gathered_.data(),
                    counts_.data(), offsets_.data(), row_, MPI_COMM_WORLD);
+  }
+  void multiply() {
     require(peer_.run());
     if (type_ != DType::s8) return;
     const auto n = static_cast<std::size_t>(contest_.shape.n);
@@ -196,7 +202,8 @@ class Fused {
 
 struct Outcome {
   double fused_ms = 0, sequence_ms = 0, ratio = 0;
-  double wrong = 0;  ///< share of elements of the sequence that differ from Tandem's
+  double gather_ms = 0;  ///< of the sequence, its first part alone
+  double wrong = 0;      ///< share of elements of the sequence that differ from Tandem's
 };
 
 /// Share of elements that differ: at all for s8, by more than rounding for floats.
@@ -214,29 +221,33 @@ Outcome compare(const Shape& shape, const Settings& settings, const World& world
   const Contest contest(shape, settings.type, world.rank(), world.size());
   Fused fused(contest, world);
   Sequence sequence(contest, peer);
-  const auto timed = [&](auto& contestant, int repeats) {
+  const auto timed = [&](auto&& work, int repeats) {
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = MPI_Wtime();
-    for (int i = 0; i < repeats; ++i) contestant.run();
+    for (int i = 0; i < repeats; ++i) work();
     return largest(MPI_Wtime() - start) / repeats;
   };
-  const auto repeats_of = [&](auto& contestant) {
-    timed(contestant, 1);
-    return std::clamp(static_cast<int>(kTurnSeconds / timed(contestant, 1)), 1, 10'000);
+  const auto repeats_of = [&](auto&& work) {
+    timed(work, 1);
+    return std::clamp(static_cast<int>(kTurnSeconds / timed(work, 1)), 1, 10'000);
   };
+  const auto run_fused = [&] { fused.run(); };
+  const auto run_sequence = [&] { sequence.run(); };
   Outcome outcome;
-  const int fused_repeats = repeats_of(fused), sequence_repeats = repeats_of(sequence);
+  const int fused_repeats = repeats_of(run_fused), sequence_repeats = repeats_of(run_sequence);
   outcome.wrong = largest(differing(contest, fused.result(), sequence.result()));
-  std::vector<double> fused_s, sequence_s, ratios;
+  std::vector<double> fused_s, sequence_s, gather_s, ratios;
   const double start = MPI_Wtime();
   for (int round = 0; round < settings.rounds; ++round) {
     if (round >= 3 && limit_s > 0 && largest(MPI_Wtime() - start) > limit_s) break;
-    fused_s.push_back(timed(fused, fused_repeats));
-    sequence_s.push_back(timed(sequence, sequence_repeats));
+    fused_s.push_back(timed(run_fused, fused_repeats));
+    sequence_s.push_back(timed(run_sequence, sequence_repeats));
+    gather_s.push_back(timed([&] { sequence.gather(); }, sequence_repeats));
     ratios.push_back(sequence_s.back() / fused_s.back());
   }
   outcome.fused_ms = 1e3 * median(fused_s);
   outcome.sequence_ms = 1e3 * median(sequence_s);
+  outcome.gather_ms = 1e3 * median(gather_s);
   outcome.ratio = median(ratios);
   return outcome;
 }
@@ -300,13 +311,13 @@ void measure(const Settings& settings) {
     fmt::print("{} ranks, one thread each; {}\nTandem against MPI_Allgatherv + {}{}\n",
                world.size(), mpi::describe(), peer->detail(),
                settings.type == DType::s8 ? " + loop" : "");
-    fmt::print("{:<24} {:>10} {:>12} {:>8}  {}\n", "M x K x N", "fused ms", "sequence ms", "ratio",
-               "sequence differs in");
+    fmt::print("{:<24} {:>10} {:>12} {:>10} {:>8}  {}\n", "M x K x N", "fused ms", "sequence ms",
+               "gather ms", "ratio", "sequence differs in");
   }
   std::ofstream csv;
   if (speaks && !settings.csv.empty()) {
     csv.open(settings.csv);
-    csv << "m,k,n,fused_ms,sequence_ms,ratio,share_differing\n";
+    csv << "m,k,n,fused_ms,sequence_ms,gather_ms,ratio,share_differing\n";
   }
   std::vector<double> ratios;
   std::vector<std::string> slower;
@@ -317,12 +328,14 @@ void measure(const Settings& settings) {
     const std::string text = shape.text();
     if (o.ratio < 0.97) slower.push_back(fmt::format("{} {:.3f}", text, o.ratio));
     if (!speaks) continue;
-    fmt::print("{:<24} {:>10.4f} {:>12.4f} {:>8.3f}  {}\n", text, o.fused_ms, o.sequence_ms,
-               o.ratio, o.wrong == 0 ? "nothing" : fmt::format("{:.1f}%", 100 * o.wrong));
+    fmt::print("{:<24} {:>10.4f} {:>12.4f} {:>10.4f} {:>8.3f}  {}\n", text, o.fused_ms,
+               o.sequence_ms, o.gather_ms, o.ratio,
+               o.wrong == 0 ? "nothing" : fmt::format("{:.1f}%", 100 * o.wrong));
     std::fflush(stdout);
     if (csv.is_open()) {
-      csv << fmt::format("{},{},{},{:.5f},{:.5f},{:.4f},{:.4f}\n", shape.m, shape.k, shape.n,
-                         o.fused_ms, o.sequence_ms, o.ratio, o.wrong);
+      csv << fmt::format("{},{},{},{:.5f},{:.5f},{:.5f},{:.4f},{:.4f}\n", shape.m, shape.k, shape.n,
+                         o.fused_ms, o.sequence_ms, o.gather_ms, o.ratio, o.wrong)
+          << std::flush;
     }
   }
   if (!speaks) return;
