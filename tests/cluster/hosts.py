@@ -3,7 +3,8 @@
 # Hosts: a few machines on a switch, made of Linux namespaces, for tests and benchmarks of ranks on
 # several machines. Each host has network, host name and mounts of its own; links are veth pairs to a
 # bridge that lies in a namespace too, shaped with tc, or a Wire. Nothing of it has a name outside: it
-# lives as long as the processes in it, and those end with this one, however that ends. Needs root, iproute2 and util-linux. Start reading at Hosts.start().
+# lives as long as the processes in it, and those end with this one, however that ends. Needs root,
+# iproute2 and util-linux. Start reading at Hosts.start().
 #
 # As a program: hosts.py [--hosts N] [--rate 1gbit] [--delay 100us] [--pin] -- COMMAND...
 # runs a command on the first host, with $TANDEM_MPIRUN set to an mpirun that reaches them all.
