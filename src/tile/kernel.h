@@ -57,7 +57,8 @@ struct Kernel {
 
   /// Steps of k in a K-block, a multiple of kKc. For floats the contract says how many. Integer
   /// sums are the same in any order: an s8 kernel may have longer blocks and be called for parts of
-  /// one.
+  /// one. Its A panels then hold exactly rows × a_bytes per step, so that a part begins where it
+  /// should.
   std::int64_t kc = kKc;
 
   /// True when the CPU can run it; when false *why names the missing features.
