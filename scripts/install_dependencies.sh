@@ -10,9 +10,10 @@ set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config
           libhwy-dev libhwloc-dev libcli11-dev libfmt-dev nlohmann-json3-dev)
 mpi_packages=(openmpi-bin libopenmpi-dev)
-# iproute2 makes the network of tests/cluster.
-test_packages=("${mpi_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev clang clang-format
-               python3 g++-aarch64-linux-gnu qemu-user-static iproute2)
+# MPICH is tested beside Open MPI, which stays the default of mpirun and mpicxx. iproute2 makes the
+# network of tests/cluster.
+test_packages=("${mpi_packages[@]}" mpich libmpich-dev libgtest-dev libgmock-dev libbenchmark-dev
+               clang clang-format python3 g++-aarch64-linux-gnu qemu-user-static iproute2)
 
 usage() {
   cat <<'TEXT'
