@@ -11,11 +11,15 @@ namespace {
 using platform::Clock;
 using std::chrono::microseconds;
 
-/// Between two looks at the network. On a core that also computes, each look costs that core some
-/// microseconds and a change of threads; in this time a link of 1 Gbit/s carries 12 KiB, for which
-/// the kernel has buffers. Measured: docs/clusters.md.
-constexpr microseconds kSharedCore{100};
-constexpr microseconds kOwnCore{20};
+/// Between two looks at the network while a core is free for them...
+constexpr microseconds kFreeCore{20};
+/// ...and while all cores compute. Then each look costs one of them some microseconds, a change of
+/// threads, and what lies in its caches, and nobody is waiting: until the next look the kernel's
+/// buffers do. Measured: docs/clusters.md.
+constexpr microseconds kBusyCores{400};
+/// MPI may end a look after one message of a connection, of which it has seen a part only. Nobody
+/// is told of that, so a look asks again this often before it believes that nothing happens.
+constexpr int kTestsPerLook = 4;
 /// When nothing has happened for a while, a look costs an eighth of that while in delay...
 constexpr int kSilenceShare = 8;
 /// ...and at most this.
@@ -43,10 +47,10 @@ Bridge::Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
   for (int m = 0; m < machines.count(); ++m) {
     outgoing_.push_back(m == machines.own() ? nullptr
                                             : std::make_unique<Outgoing>(machines.receiver(m, rank),
-                                                                         settings.piece_bytes));
+                                                                         settings.sizes));
     for (int source : machines.ranks(m)) {
       if (m == machines.own() || machines.receiver(machines.own(), source) != rank) continue;
-      incoming_.push_back(std::make_unique<Incoming>(source, settings.piece_bytes));
+      incoming_.push_back(std::make_unique<Incoming>(source, settings.sizes.piece));
     }
   }
 }
@@ -78,9 +82,15 @@ void Bridge::ship(int machine, const symm::Cargo& cargo, symm::CargoSource sourc
 }
 
 void Bridge::wake() {
-  // seq_cst, as sleep_ and calls_ in nap(): either this sees the nap, or the nap sees the call.
+  // seq_cst, as asleep_ and calls_ in nap(): either this sees the nap, or the nap sees the call.
   calls_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleep_.load(std::memory_order_seq_cst) == Sleep::long_nap) platform::unpark_all(calls_);
+  if (asleep_.load(std::memory_order_seq_cst)) platform::unpark_all(calls_);
+}
+
+void Bridge::core_freed(int threads) {
+  // Relaxed: a knob; wake() makes the thread look at it again.
+  free_cores_.fetch_add(threads, std::memory_order_relaxed);
+  if (threads > 0) wake();
 }
 
 void Bridge::serve() {
@@ -113,20 +123,23 @@ Result<bool> Bridge::work() {
   for (const auto& incoming : incoming_) {
     if (Status s = incoming->post(requests_, *inbox_); !s.ok()) return s;
   }
-  const Result<int> ended = requests_.poll();
-  if (!ended.ok()) return ended.status();
-  return any || *ended > 0;
+  for (int test = 0; test < kTestsPerLook; ++test) {
+    const Result<int> ended = requests_.poll();
+    if (!ended.ok()) return ended.status();
+    if (*ended > 0) return true;
+  }
+  return any;
 }
 
 void Bridge::nap(Clock::time_point last_event, std::uint32_t calls) {
-  const microseconds least =
-      core_to_spare_.load(std::memory_order_relaxed) ? kOwnCore : kSharedCore;
+  const bool free_core = core_to_spare_.load(std::memory_order_relaxed) ||
+                         free_cores_.load(std::memory_order_relaxed) > 0;
   const auto silence = std::chrono::duration_cast<microseconds>(Clock::now() - last_event);
-  const microseconds length = std::clamp(silence / kSilenceShare, least, kLongest);
-  const bool is_long = length > kSharedCore || length == kOwnCore;
-  sleep_.store(is_long ? Sleep::long_nap : Sleep::short_nap, std::memory_order_seq_cst);
+  const microseconds length =
+      std::clamp(silence / kSilenceShare, free_core ? kFreeCore : kBusyCores, kLongest);
+  asleep_.store(true, std::memory_order_seq_cst);
   platform::park(calls_, calls, length);
-  sleep_.store(Sleep::awake, std::memory_order_relaxed);
+  asleep_.store(false, std::memory_order_relaxed);
 }
 
 bool Bridge::finished() {

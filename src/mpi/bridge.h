@@ -27,7 +27,7 @@ namespace tandem::mpi {
 class Bridge final : public symm::Remote {
  public:
   struct Settings {
-    std::uint64_t piece_bytes = 0;         ///< longest message; the same on every rank
+    MessageSizes sizes;                    ///< the same on every rank
     std::chrono::milliseconds farewell{};  ///< how long the destructor serves others at most
   };
   /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread).
@@ -43,10 +43,9 @@ class Bridge final : public symm::Remote {
     // Relaxed: a knob.
     core_to_spare_.store(core_to_spare, std::memory_order_relaxed);
   }
+  void core_freed(int threads) override;
 
  private:
-  enum class Sleep : std::uint32_t { awake, short_nap, long_nap };
-
   Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
          std::shared_ptr<symm::Inbox> inbox, const Settings& settings);
   void serve();
@@ -63,8 +62,9 @@ class Bridge final : public symm::Remote {
   std::vector<std::unique_ptr<Outgoing>> outgoing_;  // by machine; null for one's own
   std::vector<std::unique_ptr<Incoming>> incoming_;  // of the sources that this process receives
   std::atomic<bool> core_to_spare_{false};
+  std::atomic<int> free_cores_{0};       ///< of threads that sleep until something arrives
   std::atomic<std::uint32_t> calls_{0};  ///< grows when something is queued; the thread parks on it
-  std::atomic<Sleep> sleep_{Sleep::awake};
+  std::atomic<bool> asleep_{false};
   std::atomic<bool> ending_{false};
   std::atomic<std::int64_t> end_by_{0};  ///< of platform::Clock, once ending_
   bool clean_ = true;                    ///< MPI touches none of our memory any longer

@@ -12,9 +12,9 @@
 namespace tandem::mpi {
 namespace {
 
-/// Receives that MPI knows of ahead of the data. Enough that data finds its place known; few enough
-/// that testing them all costs little.
-constexpr int kPiecesAhead = 16;
+/// Receives that MPI knows of ahead of the data: more than one sender has under way, so that data
+/// finds its place known; few enough that testing them all costs little.
+constexpr int kPiecesAhead = 32;
 
 }  // namespace
 

@@ -11,9 +11,6 @@ namespace {
 
 /// Messages of notes that MPI may hold at once: bounds its memory, and never reached in practice.
 constexpr int kMostMessages = 16;
-/// Cargo that MPI may hold at once. Credits of stages share the connection with it and wait behind
-/// it; below this a link of 1 Gbit/s would run dry while the threads that feed it sleep.
-constexpr std::uint64_t kCargoUnderWay = 512 << 10;
 
 std::size_t padded(std::size_t bytes) {
   return (bytes + symm::kNoteAlign - 1) / symm::kNoteAlign * symm::kNoteAlign;
@@ -73,13 +70,13 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
   while (announced_ > 0) {
     const std::shared_ptr<Shipment> shipment = shipments_.front();
     if (!shipment->is_cut) {
-      shipment->pieces = cut(shipment->cargo, piece_bytes_);
+      shipment->pieces = cut(shipment->cargo, sizes_.piece);
       shipment->is_cut = true;
       if (shipment->pieces.empty()) finish(*shipment, inbox);
     }
     for (; shipment->posted < shipment->pieces.size(); ++shipment->posted) {
       const Piece& piece = shipment->pieces[shipment->posted];
-      if (bytes_under_way_ > 0 && bytes_under_way_ + piece.total() > kCargoUnderWay) return any;
+      if (bytes_under_way_ > 0 && bytes_under_way_ + piece.total() > sizes_.under_way) return any;
       const symm::CargoSource& source = shipment->source;
       bytes_under_way_ += piece.total();
       Status sent =

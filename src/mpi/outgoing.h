@@ -26,9 +26,8 @@ inline constexpr std::size_t kMessageBytes = 4096;
 
 class Outgoing {
  public:
-  /// To the rank that receives there. `piece_bytes`: longest message.
-  Outgoing(int receiver, std::uint64_t piece_bytes)
-      : receiver_(receiver), piece_bytes_(piece_bytes) {}
+  /// To the rank that receives there.
+  Outgoing(int receiver, const MessageSizes& sizes) : receiver_(receiver), sizes_(sizes) {}
 
   /// Thread-safe.
   void tell(symm::Note note, std::span<const std::byte> text);
@@ -57,7 +56,7 @@ class Outgoing {
   void finish(Shipment& shipment, symm::Inbox& inbox);
 
   const int receiver_;
-  const std::uint64_t piece_bytes_;
+  const MessageSizes sizes_;
   std::mutex mutex_;  // guards the two queues
   std::deque<std::shared_ptr<Message>> messages_;
   std::deque<std::shared_ptr<Shipment>> queued_;

@@ -1,11 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cutting a rectangle: by rows while a row fits, else every row on its own.
+// The size of messages, and cutting a rectangle: by rows while a row fits, else every row on its
+// own.
 #include "mpi/pieces.h"
 
 #include <algorithm>
 
 namespace tandem::mpi {
+namespace {
+
+/// What MPI sends without asking the receiver first (Open MPI over TCP: below 64 KiB). A question
+/// and its answer wait, on either side, for a look at the network and behind what lies in the
+/// connection: with them the link ran dry unless both looked every 0.1 ms.
+constexpr double kUnasked = 60 << 10;
+/// On a faster link, where longer ones save CPU time.
+constexpr double kPieceSeconds = 0.2e-3;
+/// More than passes between two looks, and little enough: credits of stages share the connection
+/// with cargo and wait behind it.
+constexpr double kUnderWaySeconds = 4e-3;
+constexpr double kLeastUnderWay = 512 << 10, kMostUnderWay = 64 << 20;
+
+}  // namespace
+
+MessageSizes message_sizes(const Link& link, std::uint64_t most) {
+  const double piece = std::max(kUnasked, link.bytes_per_second * kPieceSeconds);
+  const double under_way =
+      std::clamp(link.bytes_per_second * kUnderWaySeconds, kLeastUnderWay, kMostUnderWay);
+  const auto limit = static_cast<double>(most);
+  return {static_cast<std::uint64_t>(std::min(piece, limit)),
+          static_cast<std::uint64_t>(under_way)};
+}
 
 std::vector<Piece> cut(const symm::Cargo& cargo, std::uint64_t most) {
   std::vector<Piece> pieces;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pieces: how a cargo becomes messages. MPI counts elements in an int, so that a rectangle beyond a
-// limit goes in several; sender and receiver cut the same way, and need not talk about it.
+// limit goes in several, and nothing shows of a message before all of it is there. Sender and
+// receiver cut the same way, and need not talk about it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "symm/note.h"
+#include "tandem/transport.h"
 
 namespace tandem::mpi {
 
@@ -20,6 +22,14 @@ struct Piece {
     return bytes * static_cast<std::uint64_t>(rows == 0 ? 1 : rows);
   }
 };
+
+/// Bytes of one message, and of all that are under way to one machine, at most.
+struct MessageSizes {
+  std::uint64_t piece = 0, under_way = 0;
+};
+/// For a link: messages that it carries in 0.2 ms, of `most` bytes at most, and twenty times that
+/// under way.
+[[nodiscard]] MessageSizes message_sizes(const Link& link, std::uint64_t most);
 
 /// Every byte of the cargo exactly once; no piece has more than `most` bytes (at least 1).
 [[nodiscard]] std::vector<Piece> cut(const symm::Cargo& cargo, std::uint64_t most);

@@ -58,45 +58,46 @@ Status check(int code, std::string_view what) {
                       what, std::string_view(text, static_cast<std::size_t>(length)))};
 }
 
-void Requests::keep(MPI_Request request, Done done) {
-  requests_.push_back(request);
-  done_.push_back(std::move(done));
+/// `operation` begins one MPI operation and gives its code.
+template <class Operation>
+Status Requests::begin(std::string_view what, Done done, Operation operation) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  Status status = check(operation(&request), what);
+  if (status.ok()) {
+    requests_.push_back(request);
+    done_.push_back(std::move(done));
+  }
+  return status;
 }
 
 Status Requests::send(const void* from, int bytes, int rank, int tag, Done done) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  Status status = check(MPI_Isend(from, bytes, MPI_BYTE, rank, tag, comm_, &request), "send");
-  if (status.ok()) keep(request, std::move(done));
-  return status;
+  return begin("send", std::move(done), [&](MPI_Request* request) {
+    return MPI_Isend(from, bytes, MPI_BYTE, rank, tag, comm_, request);
+  });
 }
 
 Status Requests::receive(void* to, int bytes, int rank, int tag, Done done) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  Status status = check(MPI_Irecv(to, bytes, MPI_BYTE, rank, tag, comm_, &request), "receive");
-  if (status.ok()) keep(request, std::move(done));
-  return status;
+  return begin("receive", std::move(done), [&](MPI_Request* request) {
+    return MPI_Irecv(to, bytes, MPI_BYTE, rank, tag, comm_, request);
+  });
 }
 
 Status Requests::send(const std::byte* base, std::size_t pitch, const Piece& piece, int rank,
                       int tag, Done done) {
   const PieceType type(piece, pitch);
-  MPI_Request request = MPI_REQUEST_NULL;
-  Status status = check(
-      MPI_Isend(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_, &request),
-      "send rows");
-  if (status.ok()) keep(request, std::move(done));
-  return status;
+  return begin("send rows", std::move(done), [&](MPI_Request* request) {
+    return MPI_Issend(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_,
+                      request);
+  });
 }
 
 Status Requests::receive(std::byte* base, std::size_t pitch, const Piece& piece, int rank, int tag,
                          Done done) {
   const PieceType type(piece, pitch);
-  MPI_Request request = MPI_REQUEST_NULL;
-  Status status = check(
-      MPI_Irecv(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_, &request),
-      "receive rows");
-  if (status.ok()) keep(request, std::move(done));
-  return status;
+  return begin("receive rows", std::move(done), [&](MPI_Request* request) {
+    return MPI_Irecv(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_,
+                     request);
+  });
 }
 
 Result<int> Requests::poll() {

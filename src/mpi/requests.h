@@ -30,7 +30,8 @@ class Requests {
   Status send(const void* from, int bytes, int rank, int tag, Done done);
   Status receive(void* to, int bytes, int rank, int tag, Done done);
   /// A piece of a rectangle whose rows lie `pitch` bytes apart. `base` is that of the rectangle, or
-  /// of the extra bytes where the piece is of those.
+  /// of the extra bytes where the piece is of those. Sending ends when the receiver takes the
+  /// piece: what MPI has to keep, on either side, is never more than the sender has under way.
   Status send(const std::byte* base, std::size_t pitch, const Piece& piece, int rank, int tag,
               Done done);
   Status receive(std::byte* base, std::size_t pitch, const Piece& piece, int rank, int tag,
@@ -45,7 +46,8 @@ class Requests {
   bool withdraw();
 
  private:
-  void keep(MPI_Request request, Done done);
+  template <class Operation>
+  Status begin(std::string_view what, Done done, Operation operation);
 
   const MPI_Comm comm_;
   std::vector<MPI_Request> requests_;

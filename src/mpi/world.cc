@@ -105,8 +105,9 @@ Result<World> make_world(MPI_Comm comm, WorldOptions options) {
   if (met->machines.count() > 1) seat.link = probe_link(inner, met->machines, rank);
   if (ready.ok() && met->machines.count() > 1) {
     seat.inbox = std::make_shared<symm::Inbox>(seat.memory, seat.machines, rank);
-    auto bridge = Bridge::start(inner, seat.machines, rank, seat.inbox,
-                                {.piece_bytes = most, .farewell = options.timeout});
+    auto bridge =
+        Bridge::start(inner, seat.machines, rank, seat.inbox,
+                      {.sizes = message_sizes(seat.link, most), .farewell = options.timeout});
     ready = bridge.status();
     if (ready.ok()) {
       (void)own.release();

@@ -232,6 +232,7 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
                              .lanes = options_.comm_threads,
                              .transfer = options_.transfer,
                              .in_place = is_in_place(call.a),
+                             .shared = window_->machines().local_ranks().size() > 1,
                              .place = workspace_.ring_offset(rank()),
                              .ring = ring(rank()),
                              .progress_counter = progress_counter(rank()),

@@ -35,6 +35,7 @@ struct SendJob {
   int lanes = 1;
   Transfer transfer = Transfer::pull;
   bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot
+  bool shared = true;        ///< pull: ranks of this machine read the shard in this rank's ring
   std::size_t place = 0;     ///< pull: offset of the ring in this rank's part; push: of this rank's
                              ///< ring in every peer's part. Dense rows of K.
   StageRing ring;            ///< rows of K elements, then their scales
@@ -46,6 +47,10 @@ struct SendJob {
   /// Rows become s8 in this rank's own ring, which is then the source for all ranks, itself
   /// included.
   [[nodiscard]] bool quantises() const { return shard.type != type; }
+  /// The shard travels from this rank's ring, not from where the caller has it.
+  [[nodiscard]] bool sends_from_ring() const {
+    return quantises() || (transfer == Transfer::pull && shared);
+  }
 };
 
 /// Sends the chunks of lane `index`; lane 0 also publishes the header. Returns when all of them

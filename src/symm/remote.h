@@ -35,6 +35,9 @@ class Remote {
   /// Whether a core is free for the thread that serves the network, as far as this window's threads
   /// are concerned.
   virtual void set_pace(bool core_to_spare) = 0;
+  /// A thread that computes goes to sleep until something arrives (+1), or has woken up (-1): its
+  /// core is free meanwhile, and the sooner the news the better.
+  virtual void core_freed(int threads) = 0;
 };
 
 }  // namespace tandem::symm

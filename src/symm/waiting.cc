@@ -97,14 +97,31 @@ bool poll(const Wait& w, Clock::time_point now) {
   return false;
 }
 
+/// Says for as long as it lives that a core is free.
+class FreeCore {
+ public:
+  explicit FreeCore(Remote* remote) : remote_(remote) {
+    if (remote_ != nullptr) remote_->core_freed(1);
+  }
+  ~FreeCore() {
+    if (remote_ != nullptr) remote_->core_freed(-1);
+  }
+  FreeCore(const FreeCore&) = delete;
+  FreeCore& operator=(const FreeCore&) = delete;
+
+ private:
+  Remote* remote_;
+};
+
 }  // namespace
 
 Status wait(const Wait& w) {
   if (w.ready()) return {};
   const Clock::time_point start = Clock::now();
-  poll(w, start);
+  if (poll(w, start) && w.ready()) return {};
 
   const Sleeper sleeper(w.bell);
+  const FreeCore free_core(w.remote);
   Clock::time_point next_look = start + kSlice;
   for (;;) {
     const std::uint32_t rings = w.bell.rings.load(std::memory_order_seq_cst);

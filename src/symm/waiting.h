@@ -10,6 +10,7 @@
 
 #include "symm/doorbell.h"
 #include "symm/failure_record.h"
+#include "symm/remote.h"
 #include "tandem/status.h"
 
 namespace tandem::symm {
@@ -25,6 +26,7 @@ struct Wait {
   const std::function<std::string_view(int rank, bool ask_kernel)>& gone;
   Doorbell& bell;               ///< of the rank that waits
   const FailureRecord& record;  ///< ends the wait when published
+  Remote* remote = nullptr;     ///< told that a core is free while the thread sleeps; may be null
   int rank = 0;                 ///< that waits
   int size = 1;
   platform::Spin spin;

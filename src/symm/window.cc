@@ -82,19 +82,21 @@ std::string_view Window::gone(int rank, bool ask_kernel) const {
 }
 
 Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
-                    platform::Clock::time_point deadline) {
+                    platform::Clock::time_point deadline, Waiter waiter) {
   const std::function<std::string_view(int, bool)> why_gone = [this](int r, bool ask_kernel) {
     return gone(r, ask_kernel);
   };
-  const Status status = symm::wait({.ready = ready,
-                                    .awaited = awaited,
-                                    .gone = why_gone,
-                                    .bell = memory_->bell(rank_),
-                                    .record = memory_->failure(),
-                                    .rank = rank_,
-                                    .size = size_,
-                                    .spin = spin_,
-                                    .deadline = deadline});
+  const Status status =
+      symm::wait({.ready = ready,
+                  .awaited = awaited,
+                  .gone = why_gone,
+                  .bell = memory_->bell(rank_),
+                  .record = memory_->failure(),
+                  .remote = waiter == Waiter::computes ? world_->remote_.get() : nullptr,
+                  .rank = rank_,
+                  .size = size_,
+                  .spin = spin_,
+                  .deadline = deadline});
   return status.ok() ? status : fail(status);
 }
 
@@ -108,7 +110,7 @@ Status Window::wait_until(int index, std::uint32_t target, WaitDetail detail,
     now.seen = read(index);
     return now;
   };
-  return wait(ready, awaited, deadline);
+  return wait(ready, awaited, deadline, Waiter::sends);
 }
 
 void Window::wake() { memory_->bell(rank_).ring(); }

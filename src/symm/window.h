@@ -62,12 +62,15 @@ class Window {
   /// What a wait still needs from a rank, empty when nothing: asked when that rank is found dead
   /// or the deadline has passed, to name the culprit.
   using Awaited = std::function<std::optional<WaitDetail>(int rank)>;
+  /// Who waits. While a thread that computes sleeps, its core is free for the thread that serves
+  /// the network (Remote::core_freed()); a lane has no core of its own.
+  enum class Waiter { computes, sends };
   /// Returns Ok when ready() is true; else, at the latest at `deadline`, kTimeout, kPeerLost, or
   /// the failure that another rank published. Its own errors are published with fail(). ready()
   /// must depend only on counters of this part (or on state changed before wake()).
   Status wait(const std::function<bool()>& ready, const Awaited& awaited,
-              platform::Clock::time_point deadline);
-  /// wait() for one counter that `detail.rank` grows (any peer when that is -1).
+              platform::Clock::time_point deadline, Waiter waiter = Waiter::computes);
+  /// wait() of a lane for one counter that `detail.rank` grows (any peer when that is -1).
   Status wait_until(int counter, std::uint32_t target, WaitDetail detail,
                     platform::Clock::time_point deadline);
   /// Wakes the threads of this rank that wait, to look at ready() again.

@@ -16,8 +16,9 @@
 namespace tandem::transport {
 
 /// A rectangle of bytes for a peer, and the counter that tells of its arrival. When `copy` is false
-/// the bytes already lie where the peer will read them (pull): only the link's time and the notify
-/// remain.
+/// a peer of this machine reads the bytes from this rank's part (pull), where they already lie:
+/// only the link's time and the notify remain. To another machine they go in any case: with `copy`
+/// into the peer's own part, else into the mirror of this rank's.
 struct Parcel {
   int peer = 0;
   int counter = 0;  ///< in the peer's part; grows by one on arrival
@@ -26,7 +27,7 @@ struct Parcel {
   bool copy = false;
   const std::byte* from = nullptr;
   std::size_t from_pitch = 0;
-  std::size_t to = 0;  ///< offset in the peer's part
+  std::size_t to = 0;  ///< offset in that part
   std::size_t to_pitch = 0;
   std::size_t row_bytes = 0;
   std::int64_t rows = 0;

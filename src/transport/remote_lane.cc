@@ -37,12 +37,6 @@ Status RemoteLane::send(const Parcel& parcel) {
   for (int peer : parcel.also) cargo.peers |= std::uint64_t{1} << peer;
   Traffic& traffic = traffic_[static_cast<std::size_t>(machines.of(parcel.peer))];
   symm::CargoSource source{parcel.from, parcel.from_pitch, parcel.extra_from, traffic.sent};
-  if (!parcel.copy) {
-    const std::byte* own = window_.data(window_.rank());
-    source.from = own + parcel.to;
-    source.from_pitch = parcel.to_pitch;
-    source.extra_from = own + parcel.extra_to;
-  }
   ++traffic.shipped;
   window_.ship(machines.of(parcel.peer), cargo, std::move(source));
   return {};
@@ -71,7 +65,8 @@ Status RemoteLane::flush() {
     }
     return WaitDetail{.rank = rank, .expected = traffic.shipped, .seen = left(traffic)};
   };
-  return window_.wait(ready, awaited, platform::Clock::now() + timeout_);
+  return window_.wait(ready, awaited, platform::Clock::now() + timeout_,
+                      symm::Window::Waiter::sends);
 }
 
 }  // namespace tandem::transport

@@ -54,5 +54,24 @@ TEST(Pieces, BeyondWhatAnIntCounts) {
   EXPECT_EQ(all, 12'288'000'000u);
 }
 
+TEST(MessageSizes, FollowTheLink) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  const MessageSizes slow = message_sizes({.bytes_per_second = 1e6}, kMost);
+  EXPECT_EQ(slow.piece, 60u << 10);
+  EXPECT_EQ(slow.under_way, 512u << 10);
+  const MessageSizes fast = message_sizes({.bytes_per_second = 12.5e9}, kMost);
+  EXPECT_EQ(fast.piece, 2'500'000u);
+  EXPECT_EQ(fast.under_way, 50'000'000u);
+  // Whatever the link, MPI can count a message, and some of them fit what may be under way.
+  for (double rate : {1.0, 1e8, 1e12, 1e300}) {
+    const MessageSizes sizes = message_sizes({.bytes_per_second = rate}, kMost);
+    EXPECT_GE(sizes.piece, 60u << 10);
+    EXPECT_LE(sizes.piece, kMost);
+    EXPECT_GE(sizes.under_way, 512u << 10);
+    EXPECT_LE(sizes.under_way, 64u << 20);
+  }
+  EXPECT_EQ(message_sizes({}, 7).piece, 7u);
+}
+
 }  // namespace
 }  // namespace tandem::mpi

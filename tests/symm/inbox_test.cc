@@ -143,6 +143,7 @@ class Silence final : public Remote {
   void tell(int, Note, std::span<const std::byte>) override { ++told; }
   void ship(int, const Cargo&, CargoSource) override {}
   void set_pace(bool) override {}
+  void core_freed(int) override {}
   int told = 0;
 };
 
