@@ -62,6 +62,10 @@ if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
   runner=(setarch "$(uname -m)" -R)
 fi
 
+# Most tests sleep half of their time; more than a few at once would only make them wait for cores.
+jobs=$(nproc)
+((jobs <= 4)) || jobs=4
+
 echo "[$preset] test"
-exec "${runner[@]}" ctest --test-dir "$build" --output-on-failure --no-label-summary \
+exec "${runner[@]}" ctest --test-dir "$build" --output-on-failure --no-label-summary -j "$jobs" \
   "${selection[@]}" "$@" </dev/null
