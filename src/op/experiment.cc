@@ -38,6 +38,17 @@ class RowsOfA {
   Matrix view_;
 };
 
+/// What both operators know of themselves.
+template <class Operator>
+void describe_operator(const PackedWeights& weights, const Operator& op, const MeasureSpec& spec,
+                       Measurement& out) {
+  out.kernel = weights.kernel();
+  out.chunks_per_source = op.chunks(*std::max_element(spec.rows.begin(), spec.rows.end()));
+  out.tile_m = op.tile_m();
+  out.tile_k = op.tile_k();
+  out.window_bytes = op.window_bytes();
+}
+
 class GemmExperiment final : public Experiment {
  public:
   using Experiment::Experiment;
@@ -55,13 +66,7 @@ class GemmExperiment final : public Experiment {
   Status multiply() override {
     return op_->impl().core().pipeline().multiply(gathered(), nullptr, spec_.rows, {.c = c()});
   }
-  void describe(Measurement& out) override {
-    out.kernel = weights_->kernel();
-    out.chunks_per_source = op_->chunks(*std::max_element(spec_.rows.begin(), spec_.rows.end()));
-    out.tile_m = op_->tile_m();
-    out.tile_k = op_->tile_k();
-    out.window_bytes = op_->window_bytes();
-  }
+  void describe(Measurement& out) override { describe_operator(*weights_, *op_, spec_, out); }
 
  protected:
   Status create_operator() override {
@@ -108,13 +113,7 @@ class DequantExperiment final : public Experiment {
     const float* scales = row_scales_.empty() ? nullptr : row_scales_.data();
     return op_->impl().multiply(gathered(), scales, spec_.rows, c());
   }
-  void describe(Measurement& out) override {
-    out.kernel = weights_->kernel();
-    out.chunks_per_source = op_->chunks(*std::max_element(spec_.rows.begin(), spec_.rows.end()));
-    out.tile_m = op_->tile_m();
-    out.tile_k = op_->tile_k();
-    out.window_bytes = op_->window_bytes();
-  }
+  void describe(Measurement& out) override { describe_operator(*weights_, *op_, spec_, out); }
 
  protected:
   [[nodiscard]] DType travelling_type() const override { return DType::s8; }

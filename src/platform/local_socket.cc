@@ -48,6 +48,23 @@ bool same_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
+/// A packet of one byte with room for one descriptor.
+struct DescriptorPacket {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+
+  DescriptorPacket() {
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+  }
+  DescriptorPacket(const DescriptorPacket&) = delete;
+  DescriptorPacket& operator=(const DescriptorPacket&) = delete;
+};
+
 /// Waits until the descriptor can be read.
 Status wait_readable(int fd, Clock::time_point deadline, std::string_view what) {
   for (;;) {
@@ -91,20 +108,13 @@ bool LocalSocket::connect(const SocketName& name) {
 }
 
 Status LocalSocket::send_descriptor(int fd) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  DescriptorPacket packet;
+  cmsghdr* header = CMSG_FIRSTHDR(&packet.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof fd);
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  if (sendmsg(fd_, &message, MSG_NOSIGNAL) != 1) return refused("hand a descriptor over");
+  if (sendmsg(fd_, &packet.message, MSG_NOSIGNAL) != 1) return refused("hand a descriptor over");
   return {};
 }
 
@@ -112,19 +122,12 @@ Result<int> LocalSocket::receive_descriptor(Clock::time_point deadline) {
   if (Status s = wait_readable(fd_, deadline, "receive the memory of this machine"); !s.ok()) {
     return s;
   }
-  char byte = 0;
-  iovec data{&byte, 1};
-  int fd = -1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) < 0) {
+  DescriptorPacket packet;
+  if (recvmsg(fd_, &packet.message, MSG_CMSG_CLOEXEC) < 0) {
     return refused("receive the memory of this machine");
   }
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  int fd = -1;
+  const cmsghdr* header = CMSG_FIRSTHDR(&packet.message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof fd)) {
     return Status(StatusCode::kIo,
