@@ -16,7 +16,7 @@ constexpr microseconds kFreeCore{20};
 /// ...and while all cores compute. Then each look costs one of them some microseconds, a change of
 /// threads, and what lies in its caches, and nobody is waiting: until the next look the kernel's
 /// buffers do. Measured: docs/clusters.md.
-constexpr microseconds kBusyCores{400};
+constexpr microseconds kBusyCores{800};
 /// MPI may end a look after one message of a connection, of which it has seen a part only. Nobody
 /// is told of that, so a look asks again this often before it believes that nothing happens.
 constexpr int kTestsPerLook = 4;

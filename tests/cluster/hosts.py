@@ -200,9 +200,10 @@ class Hosts:
         hosts = ",".join(f"{host.name}:{per_host}" for host in self.hosts)
         mca = {"plm_rsh_agent": f"{self.folder}/agent", "btl": "tcp,self", "pml": "ob1",
                "btl_tcp_if_include": f"{NETWORK}.0/24", "oob_tcp_if_include": f"{NETWORK}.0/24",
-               "orte_tmpdir_base": str(self.folder),
-               # The hosts share cores, which mpirun cannot know: MPI's own waits must give way.
-               "mpi_yield_when_idle": "1"}
+               "orte_tmpdir_base": str(self.folder)}
+        if per_host > 1 or not self.pin:
+            # Ranks share cores, which mpirun cannot know: MPI's own waits must give way.
+            mca["mpi_yield_when_idle"] = "1"
         line = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--map-by", "node", "--host",
                 hosts, "-n", str(per_host * self.count)]
         for key, value in mca.items():
@@ -226,6 +227,11 @@ class Hosts:
         """What each host has sent over its link so far."""
         return [json.loads(host.run("ip", "-s", "-j", "link", "show", "eth0"))[0]["stats64"]["tx"]
                 ["bytes"] for host in self.hosts]
+
+    def wire_seconds(self):
+        """CPU time that the wire has taken so far."""
+        ticks = pathlib.Path(f"/proc/{self.cable.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self):
         for namespace in [*self.hosts, self.switch]:
@@ -262,10 +268,14 @@ def main():
     with Hosts(o.hosts, o.rate, o.delay, wire, o.pin) as hosts:
         env = dict(os.environ, TANDEM_MPIRUN=shlex.join(hosts.mpirun(o.per_host)))
         started = hosts.popen(o.command, env=env)
+        began = time.monotonic()
         try:
             return started.wait()
         finally:
             started.kill()
+            if wire:
+                share = hosts.wire_seconds() / (time.monotonic() - began)
+                print(f"hosts.py: that took {share:.0%} of a core on average", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 CHECKSUMS_AND_SEGMENTS = 7  # TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6
 VNET_HEADER = 10  # bytes before a frame that may be in one piece
 PR_SET_TIMERSLACK = 29
+MOST_BYTES = 1 << 17  # of a frame, or of one in one piece
 CLONE_NEWNET = 0x40000000
 OVERTAKEN_MS = 3  # how much longer a frame takes that others overtake
 
@@ -60,30 +61,33 @@ def main():
     taps = [tap_in(pid, whole) for pid in sys.argv[4:]]
     act_as_hardware()
     chance = random.Random(7)
-    known, under_way, number = {}, [], 0
+    known, under_way, spare, number = {}, [], [], 0
     print("ready", flush=True)
     while True:
         timeout = max(0.0, under_way[0][0] - time.monotonic()) if under_way else None
         for tap in select.select(taps, [], [], timeout)[0]:
             for _ in range(64):
+                room = spare.pop() if spare else bytearray(MOST_BYTES)
                 try:
-                    frame = os.read(tap, 1 << 17)
+                    frame = memoryview(room)[:os.readv(tap, [room])]
                 except BlockingIOError:
+                    spare.append(room)
                     break
-                known[frame[to + 6:to + 12]] = tap
+                known[bytes(frame[to + 6:to + 12])] = tap
                 late = delay + chance.random() * jitter
                 late += OVERTAKEN_MS if chance.random() < reorder else 0
                 number += 1
                 heapq.heappush(under_way, (time.monotonic() + late / 1e3, number, tap, frame))
         while under_way and under_way[0][0] <= time.monotonic():
             _, _, source, frame = heapq.heappop(under_way)
-            target = known.get(frame[to:to + 6])
+            target = known.get(bytes(frame[to:to + 6]))
             for tap in taps if target is None else [target]:
                 if tap != source:
                     try:
                         os.write(tap, frame)
                     except OSError:
                         pass  # as a full queue would
+            spare.append(frame.obj)
 
 
 if __name__ == "__main__":
