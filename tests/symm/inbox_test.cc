@@ -4,6 +4,7 @@
 // touch what it must not.
 #include "symm/inbox.h"
 
+#include <atomic>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -143,8 +144,9 @@ class Silence final : public Remote {
   void tell(int, Note, std::span<const std::byte>) override { ++told; }
   void ship(int, const Cargo&, CargoSource) override {}
   void set_pace(bool) override {}
-  void core_freed(int) override {}
+  void core_freed(int threads) override { (threads > 0 ? freed : taken) += 1; }
   int told = 0;
+  std::atomic<int> freed{0}, taken{0};
 };
 
 TEST(JoinMachines, AReceiverThatHasYetToJoinIsNotLost) {
@@ -163,6 +165,9 @@ TEST(JoinMachines, AReceiverThatHasYetToJoinIsNotLost) {
                                     std::chrono::milliseconds(300));
   EXPECT_EQ(joined.status().code(), StatusCode::kTimeout) << joined.status().message();
   EXPECT_GT(network->told, 0);
+  // While it slept its core was free for whoever serves the network.
+  EXPECT_EQ(network->freed, 1);
+  EXPECT_EQ(network->taken, 1);
 }
 
 }  // namespace
