@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "platform/topology.h"
+#include "stream/row_blocks.h"
 #include "tandem/plan.h"
 
 namespace tandem::op {
@@ -39,6 +40,18 @@ LinkBelief believe(const block::PackedB& weights, const StreamOptions& options, 
   return {std::llround(std::clamp(seconds * 1e12, 1.0, kMost)),
           std::llround(std::clamp(link.bytes_per_second, 1.0, kMost)), link.latency.count(),
           weights.kernel->mr};
+}
+
+std::int64_t shared_rows(const LinkBelief& belief, const block::PackedB& weights,
+                         const StreamOptions& options, int ranks, std::int64_t most_rows) {
+  if (options.transport.kind == TransportKind::shm) return most_rows;
+  const double row_bytes =
+      static_cast<double>(weights.k) * static_cast<double>(size_of(weights.kernel->type));
+  const double memory = PlanMachine{}.memory_bytes_per_second / ranks;
+  return stream::rows_to_share({.work = static_cast<double>(belief.row_picoseconds) * 1e-12,
+                                .pass = row_bytes * static_cast<double>(weights.n) / memory,
+                                .link = row_bytes / static_cast<double>(belief.bytes_per_second)},
+                               most_rows, weights.kernel->mr);
 }
 
 bool plans_for_link(const StreamOptions& options) {

@@ -33,6 +33,11 @@ struct LinkBelief {
 /// True where the model is asked: a link, and both tile sizes automatic.
 [[nodiscard]] bool plans_for_link(const StreamOptions& options);
 
+/// stream::RowBlockPolicy::shared_rows of this rank, which shares its machine with `ranks` − 1.
+[[nodiscard]] std::int64_t shared_rows(const LinkBelief& belief, const block::PackedB& weights,
+                                       const StreamOptions& options, int ranks,
+                                       std::int64_t most_rows);
+
 /// Fills in link_tile_m and link_tile_k. A pure function of what all ranks agree on.
 void plan_for_link(const LinkBelief& belief, int ranks, std::int64_t max_rows,
                    stream::TilePolicy& policy);

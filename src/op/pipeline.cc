@@ -45,8 +45,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
 
   // A rank that fails alone says so before the others wait for it in create_window().
   const Status local = self->allocate();
-  LinkBelief belief =
-      believe(weights, options, static_cast<int>(self->world_->machines().local_ranks().size()));
+  const auto neighbours = static_cast<int>(self->world_->machines().local_ranks().size());
+  LinkBelief belief = believe(weights, options, neighbours);
   auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code()),
                                        belief.row_picoseconds, belief.bytes_per_second,
                                        belief.latency_nanoseconds, belief.row_quantum});
@@ -62,6 +62,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> 
     for (const symm::Terms& t : *codes) belief = belief.slower({t[1], t[2], t[3], t[4]});
     plan_for_link(belief, self->world_->size(), options.max_rows, self->policy_);
   }
+  self->shared_rows_ = shared_rows(belief, weights, options, neighbours, self->blocking_.mc);
   if (Status status = self->create_window(); !status.ok()) return status;
   return self;
 }
@@ -181,7 +182,8 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
       stream::plan_row_blocks(plans, {.own = rank(),
                                       .most_rows = blocking_.mc,
                                       .quantum = weights_->kernel->mr,
-                                      .merge_own = options_.transport.kind == TransportKind::shm});
+                                      .merge_own = options_.transport.kind == TransportKind::shm,
+                                      .shared_rows = shared_rows_});
   if (job.output.c.data != nullptr) {
     const auto groups = stream::plan_column_groups(
         *weights_, blocking_, static_cast<std::int64_t>(blocks.size()), options_.compute_threads);

@@ -95,6 +95,7 @@ class Pipeline {
   bool quantises_ = false;
   WorkspacePlan workspace_;
   stream::TilePolicy policy_;
+  std::int64_t shared_rows_ = 0;  ///< of a block that several ranks' rows are in, at most
   block::Blocking blocking_;
   std::unique_ptr<symm::Window> window_;
   std::vector<std::unique_ptr<transport::Lane>> lanes_;

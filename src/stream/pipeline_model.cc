@@ -21,8 +21,6 @@ PipelineModel::PipelineModel(const PlanShape& shape, const PlanMachine& machine,
   machines_ = (shape.ranks + per_node - 1) / per_node;
   local_ = per_node;
   remote_ = machines_ > 1 ? shape.ranks - per_node : 0;
-  shared_ = std::max<std::int64_t>(1, shape.block_rows / shape.rows);
-  step_ = block_step(shape.rows * shared_, shape.block_rows, shape.block_quantum);
 
   const double memory = machine.memory_bytes_per_second / real(local_);
   row_work_ = 2 * real(shape.k) * real(shape.n) / machine.rank_flops;
@@ -31,6 +29,14 @@ PipelineModel::PipelineModel(const PlanShape& shape, const PlanMachine& machine,
   shard_copy_ = 2 * shard_bytes / memory;
 
   const double copies = route.once_per_machine ? 1 : real(local_);
+  const double row_link = copies * real(shape.k) * real(shape.element_bytes) /
+                          machine.link.bytes_per_second / (mesh_ ? real(std::max<std::int64_t>(1, remote_)) : 1);
+  const std::int64_t share =
+      remote_ == 0 ? shape.block_rows
+                   : rows_to_share({.work = row_work_, .pass = weight_pass_, .link = row_link},
+                                   shape.block_rows, shape.block_quantum);
+  shared_ = std::max<std::int64_t>(1, share / shape.rows);
+  step_ = block_step(shape.rows * shared_, shape.block_rows, shape.block_quantum);
   // A sender that needs longer for a chunk than the wire does is what the wire waits for.
   shard_link_ = copies * std::max(shard_bytes / machine.link.bytes_per_second,
                                   real(chunks.chunks()) * machine.chunk_seconds);

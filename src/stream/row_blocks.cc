@@ -22,6 +22,13 @@ void add_blocks(std::int64_t row0, std::int64_t rows, const RowBlockPolicy& poli
 
 }  // namespace
 
+std::int64_t rows_to_share(const RowCosts& costs, std::int64_t most_rows, std::int64_t quantum) {
+  if (costs.link <= costs.work) return most_rows;
+  const double most = static_cast<double>(most_rows);
+  const double free = std::min(most, costs.pass / costs.work);
+  return std::clamp(static_cast<std::int64_t>(free), std::min(quantum, most_rows), most_rows);
+}
+
 std::int64_t block_step(std::int64_t rows, std::int64_t most_rows, std::int64_t quantum) {
   const std::int64_t count = (rows + most_rows - 1) / most_rows;
   const std::int64_t even = (rows + count - 1) / count;
@@ -36,11 +43,12 @@ std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
   std::vector<RowBlock> blocks;
   // Neighbours in rank order whose shards are small share a block: [begin, end) is the run of
   // ranks that does so far. A run never goes past the last rank, so that its rows are contiguous.
+  const std::int64_t shared_rows = std::min(policy.shared_rows, policy.most_rows);
   const auto add_ranks = [&](std::size_t from, std::size_t to) {
     for (std::size_t begin = from; begin < to;) {
       std::size_t end = begin + 1;
       while (end < to && shards[begin].stages() <= 1 && shards[end].stages() <= 1 &&
-             first[end + 1] - first[begin] <= policy.most_rows) {
+             first[end + 1] - first[begin] <= shared_rows) {
         ++end;
       }
       const std::int64_t step = end == begin + 1 ? shards[begin].stage_rows() : policy.most_rows;
@@ -51,7 +59,7 @@ std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
     }
   };
   const auto own = static_cast<std::size_t>(policy.own);
-  if (policy.merge_own && first.back() <= policy.most_rows) {
+  if (policy.merge_own && first.back() <= shared_rows) {
     add_ranks(0, shards.size());
     return blocks;
   }

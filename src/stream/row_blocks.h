@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,21 @@ struct RowBlockPolicy {
   /// Small shards may share a block with this rank's own rows: B is then read once for all, which
   /// pays where the peers' rows arrive sooner than one pass over B takes.
   bool merge_own = true;
+  /// Neighbours share a block while it has at most this many rows (and most_rows).
+  std::int64_t shared_rows = std::numeric_limits<std::int64_t>::max();
 };
+
+/// Seconds: multiplying a row, reading B once, carrying a row over the link.
+struct RowCosts {
+  double work = 0, pass = 0, link = 0;
+};
+
+/// RowBlockPolicy::shared_rows where a link brings the peers' rows. Sharing a block saves passes
+/// over B, but the block waits for the last of its shards. Where the link is the slower one, that
+/// makes the end later; so there blocks are shared only as long as that costs nothing: up to the
+/// rows whose arithmetic takes as long as one pass over B, or that fill a register block.
+[[nodiscard]] std::int64_t rows_to_share(const RowCosts& costs, std::int64_t most_rows,
+                                         std::int64_t quantum);
 
 /// The rows of all blocks but the last when a run of `rows` ≥ 1 rows is cut.
 [[nodiscard]] std::int64_t block_step(std::int64_t rows, std::int64_t most_rows,

@@ -34,9 +34,18 @@ double walk(const PlanShape& s, const PlanMachine& m, const PlanChoice& choice) 
                         .block_rows = s.block_rows},
                        s.rows);
   const std::vector<ChunkPlan> shards(static_cast<std::size_t>(s.ranks), plan);
-  const auto blocks = plan_row_blocks(
-      shards,
-      {.own = 0, .most_rows = s.block_rows, .quantum = s.block_quantum, .merge_own = false});
+  const double row_bytes = static_cast<double>(s.k * s.element_bytes);
+  const double sources = m.wiring == Wiring::mesh ? s.ranks - 1 : 1;
+  const RowCosts costs{
+      .work = 2 * static_cast<double>(s.k) * static_cast<double>(s.n) / m.rank_flops,
+      .pass = row_bytes * static_cast<double>(s.n) / m.memory_bytes_per_second,
+      .link = row_bytes / m.link.bytes_per_second / sources};
+  const auto blocks =
+      plan_row_blocks(shards, {.own = 0,
+                               .most_rows = s.block_rows,
+                               .quantum = s.block_quantum,
+                               .merge_own = false,
+                               .shared_rows = rows_to_share(costs, s.block_rows, s.block_quantum)});
   // When the chunks of peer 1, then 2, … have passed the ingress, one after the other.
   std::vector<std::vector<double>> arrivals;
   double bytes = 0;

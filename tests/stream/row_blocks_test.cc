@@ -43,7 +43,8 @@ TEST(RowBlocks, CoverEveryRowOnceWithinTheLimit) {
     const RowBlockPolicy policy{.own = static_cast<int>(random() % shards.size()),
                                 .most_rows = static_cast<std::int64_t>(1 + random() % 200),
                                 .quantum = static_cast<std::int64_t>(1 + random() % 14),
-                                .merge_own = random() % 2 == 0};
+                                .merge_own = random() % 2 == 0,
+                                .shared_rows = static_cast<std::int64_t>(random() % 300)};
     const std::int64_t m = std::accumulate(shards.begin(), shards.end(), std::int64_t{0});
     std::vector<int> seen(static_cast<std::size_t>(m), 0);
     const auto cut = plans(shards, random() % 2 == 0 ? 90 : TilePolicy::kNoStages);
@@ -78,6 +79,25 @@ TEST(RowBlocks, SmallShardsShareABlockSoThatBIsReadOnce) {
   EXPECT_EQ(apart[0].row0, 8);
   EXPECT_EQ(apart[1].row0, 16);
   EXPECT_EQ(apart[1].rows, 16);
+}
+
+TEST(RowBlocks, OverASlowLinkSharedBlocksAreSmall) {
+  constexpr std::int64_t kMost = 96, kQuantum = 16;
+  // A link that is faster than the multiply: sharing costs nothing.
+  EXPECT_EQ(rows_to_share({.work = 2, .pass = 0, .link = 2}, kMost, kQuantum), kMost);
+  // A slower one: up to a register block, or to the rows that one pass over B pays for.
+  EXPECT_EQ(rows_to_share({.work = 1, .pass = 0, .link = 2}, kMost, kQuantum), kQuantum);
+  EXPECT_EQ(rows_to_share({.work = 1, .pass = 40, .link = 2}, kMost, kQuantum), 40);
+  EXPECT_EQ(rows_to_share({.work = 1e-300, .pass = 1e9, .link = 2}, kMost, kQuantum), kMost);
+  EXPECT_EQ(rows_to_share({.work = 1, .pass = 0, .link = 2}, 8, kQuantum), 8);
+
+  const std::vector<std::int64_t> shards{8, 8, 8, 8, 8};
+  const auto blocks = plan_row_blocks(
+      plans(shards), {.own = 0, .most_rows = 96, .merge_own = false, .shared_rows = 16});
+  ASSERT_EQ(blocks.size(), 3u);
+  EXPECT_EQ(blocks[1].row0, 8);
+  EXPECT_EQ(blocks[1].rows, 16);
+  EXPECT_EQ(blocks[2].rows, 16);
 }
 
 TEST(RowBlocks, BlocksAreEvenAndWholeRegisterBlocks) {
