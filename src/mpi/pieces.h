@@ -27,8 +27,8 @@ struct Piece {
 struct MessageSizes {
   std::uint64_t piece = 0, under_way = 0;
 };
-/// For a link: messages that it carries in 0.2 ms, of `most` bytes at most, and twenty times that
-/// under way.
+/// For a link: messages that it carries in 0.2 ms, and what it carries in 4 ms under way; at least
+/// 60 and 512 KiB. No message has more than `most` bytes.
 [[nodiscard]] MessageSizes message_sizes(const Link& link, std::uint64_t most);
 
 /// Every byte of the cargo exactly once; no piece has more than `most` bytes (at least 1).

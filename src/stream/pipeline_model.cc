@@ -29,17 +29,19 @@ PipelineModel::PipelineModel(const PlanShape& shape, const PlanMachine& machine,
   shard_copy_ = 2 * shard_bytes / memory;
 
   const double copies = route.once_per_machine ? 1 : real(local_);
-  const double row_link = copies * real(shape.k) * real(shape.element_bytes) /
-                          machine.link.bytes_per_second / (mesh_ ? real(std::max<std::int64_t>(1, remote_)) : 1);
+  const double wire = copies * shard_bytes / machine.link.bytes_per_second;
+  // A sender that needs longer for a chunk than the wire does is what the wire waits for.
+  shard_link_ = std::max(wire, copies * real(chunks.chunks()) * machine.chunk_seconds);
+  // On a mesh all sources bring a row in the time of one.
+  const std::int64_t side_by_side = mesh_ ? std::max<std::int64_t>(1, remote_) : 1;
+  const double row_link = wire / real(shape.rows * side_by_side);
   const std::int64_t share =
       remote_ == 0 ? shape.block_rows
                    : rows_to_share({.work = row_work_, .pass = weight_pass_, .link = row_link},
                                    shape.block_rows, shape.block_quantum);
   shared_ = std::max<std::int64_t>(1, share / shape.rows);
   step_ = block_step(shape.rows * shared_, shape.block_rows, shape.block_quantum);
-  // A sender that needs longer for a chunk than the wire does is what the wire waits for.
-  shard_link_ = copies * std::max(shard_bytes / machine.link.bytes_per_second,
-                                  real(chunks.chunks()) * machine.chunk_seconds);
+
   latency_ = std::chrono::duration<double>(machine.link.latency).count();
   chunk_cpu_ = real(chunks.chunks()) * machine.chunk_seconds;
   byte_cpu_ = shard_bytes * machine.byte_seconds;

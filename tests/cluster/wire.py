@@ -4,7 +4,7 @@
 # is held back by a delay, a random jitter, and now and then so long that others overtake it. Each
 # host has a TAP device whose other end this process holds. A wire with nothing but a delay carries
 # what a host would leave its network card to cut into frames, in one piece: then 1 Gbit/s in each
-# direction takes a tenth of a core. Others are for tests of what arrives, not of speed.
+# direction takes a quarter of a core. Others are for tests of what arrives, not of speed.
 #
 #   wire.py DELAY_MS JITTER_MS REORDER_SHARE PID...    one PID per host; serves until it is killed
 import ctypes
