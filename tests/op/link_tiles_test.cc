@@ -4,11 +4,13 @@
 // where ranks believe different things, and only where no tile was named.
 #include "op/link_tiles.h"
 
+#include <algorithm>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "tandem/tandem.h"
+#include "tile/kernel.h"
 
 namespace tandem::op {
 namespace {
@@ -57,6 +59,32 @@ TEST(LinkTiles, SharedMemoryAndNamedTilesAreLeftAlone) {
   options.tile_m = 0;
   options.tile_k = 256;
   EXPECT_EQ(tiles_of({64, 64}, 512, options)[0].k, 256);
+}
+
+TEST(SharedRows, AreFewOnlyWhereALinkIsSlowerThanTheMultiply) {
+  constexpr std::int64_t kMost = 96;
+  const auto kernels = tile::kernel_table();
+  const auto f16 = std::find_if(kernels.begin(), kernels.end(), [](const tile::Kernel& kernel) {
+    return kernel.type == DType::f16 && kernel.target == "scalar";
+  });
+  ASSERT_NE(f16, kernels.end());
+  block::PackedB weights;
+  weights.kernel = &*f16;
+  weights.k = 2048;
+  weights.n = 512;
+  // A row takes 20 us to multiply, and 4 KiB over this link 33 us.
+  const LinkBelief belief{.row_picoseconds = 20'000'000, .bytes_per_second = 125'000'000};
+  StreamOptions options;
+  EXPECT_EQ(shared_rows(belief, weights, options, 1, kMost), kMost);
+  options.transport.kind = TransportKind::sim;
+  EXPECT_EQ(shared_rows(belief, weights, options, 1, kMost), f16->mr);
+  LinkBelief fast = belief;
+  fast.bytes_per_second = 1'250'000'000;
+  EXPECT_EQ(shared_rows(fast, weights, options, 1, kMost), kMost);
+  // With so many threads that B cannot be read fast enough: 70 us for a pass, 1 us for a row.
+  LinkBelief many = belief;
+  many.row_picoseconds = 1'000'000;
+  EXPECT_EQ(shared_rows(many, weights, options, 1, kMost), 69);
 }
 
 TEST(LinkTiles, AreThoseOfTheModel) {
