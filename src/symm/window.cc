@@ -27,6 +27,9 @@ Window::Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memor
 Window::~Window() {
   if (platform::process_id() != world_->process_) return;
   memory_->leave(rank_);
+  // Ahead of the news that this rank has left, even if another one tells it too: whoever heard of
+  // the leaving first would take this rank for the culprit.
+  if (const Status failed = failure(); !failed.ok()) tell_failure(failed);
   world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
   // A rank of another machine still acts on this memory until its own word of leaving is here.
   std::uint64_t dropped = std::uint64_t{1} << rank_;
@@ -118,11 +121,13 @@ void Window::wake() { memory_->bell(rank_).ring(); }
 Status Window::fail(const Status& failure) {
   const auto [standing, first] = memory_->failure().publish(failure);
   memory_->ring_all();
-  if (first) {
-    world_->tell_all({.kind = NoteKind::failure, .window = memory_->id()},
-                     bytes_of(FailureText::of(failure)));
-  }
+  if (first) tell_failure(failure);
   return standing;
+}
+
+void Window::tell_failure(const Status& failure) {
+  world_->tell_all({.kind = NoteKind::failure, .window = memory_->id()},
+                   bytes_of(FailureText::of(failure)));
 }
 
 Status Window::failure() const { return memory_->failure().read(); }

@@ -80,6 +80,10 @@ World::~World() {
     return;
   }
   if (!placed_) return;
+  // Ahead of the leaving, for the reason given in ~Window().
+  if (const Status failed = memory_->control().failure.read(); !failed.ok()) {
+    tell_all({.kind = NoteKind::failure}, bytes_of(FailureText::of(failed)));
+  }
   tell_all({.kind = NoteKind::left_world}, {});
   // Release: pairs with the acquire in gone(), so that all this rank's notifies are seen first.
   memory_->entry(rank_).state.store(RankState::left, std::memory_order_release);

@@ -6,9 +6,13 @@
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "symm/world.h"
 #include "symm/world_memory.h"
 
 namespace tandem::symm {
@@ -168,6 +172,97 @@ TEST(JoinMachines, AReceiverThatHasYetToJoinIsNotLost) {
   // While it slept its core was free for whoever serves the network.
   EXPECT_EQ(network->freed, 1);
   EXPECT_EQ(network->taken, 1);
+}
+
+/// A network within this process: what a rank tells a machine, the receiver there acts on at once,
+/// or, while `holding`, later.
+class Loopback final : public Remote {
+ public:
+  Loopback(int rank, const Machines& machines, std::span<const std::shared_ptr<Inbox>> inboxes)
+      : rank_(rank), machines_(machines), inboxes_(inboxes.begin(), inboxes.end()) {}
+  void tell(int machine, Note note, std::span<const std::byte> text) override {
+    note.text_bytes = static_cast<std::uint32_t>(text.size());
+    held_.push_back({machine, note, {text.begin(), text.end()}});
+    if (!holding) deliver();
+  }
+  void ship(int, const Cargo&, CargoSource) override {}
+  void set_pace(bool) override {}
+  void core_freed(int) override {}
+  void deliver() {
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    for (const Held& h : held_) {
+      const auto receiver = static_cast<std::size_t>(machines_.receiver(h.machine, rank_));
+      EXPECT_TRUE(inboxes_[receiver]->act(rank_, h.note, h.text));
+    }
+    held_.clear();
+  }
+  std::atomic<bool> holding{false};
+
+ private:
+  struct Held {
+    int machine;
+    Note note;
+    std::vector<std::byte> text;
+  };
+  int rank_;
+  Machines machines_;
+  std::vector<std::shared_ptr<Inbox>> inboxes_;
+  std::vector<Held> held_;
+};
+
+TEST(JoinMachines, WhoLeavesAFailedWindowIsNotTakenForTheCulprit) {
+  // Ranks 0 and 2 are on one machine, rank 1 on another. Rank 2 finds a mismatch and publishes it;
+  // rank 0 sees that and leaves. On the way to rank 1 the news of rank 2 is slower.
+  const std::vector<int> leader_of{0, 1, 0};
+  const auto here = WorldMemory::create(3, /*locks=*/false).value();
+  const auto there = WorldMemory::create(3, /*locks=*/false).value();
+  here->entry(1).state = RankState::joined;
+  for (int r : {0, 2}) there->entry(r).state = RankState::joined;
+  std::vector<std::shared_ptr<Inbox>> inboxes;
+  for (int r = 0; r < 3; ++r) {
+    inboxes.push_back(std::make_shared<Inbox>(r == 1 ? there : here, Machines(leader_of, r), r));
+  }
+  std::vector<std::shared_ptr<Loopback>> networks;
+  for (int r = 0; r < 3; ++r) {
+    networks.push_back(std::make_shared<Loopback>(r, Machines(leader_of, r), inboxes));
+  }
+  Status seen;
+  std::atomic<bool> answered{false};
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < 3; ++r) {
+    ranks.emplace_back([&, r] {
+      const auto i = static_cast<std::size_t>(r);
+      auto world = join_machines({.memory = r == 1 ? there : here,
+                                  .machines = Machines(leader_of, r),
+                                  .rank = r,
+                                  .link = {},
+                                  .inbox = inboxes[i],
+                                  .remote = networks[i]},
+                                 std::chrono::seconds(30));
+      ASSERT_TRUE(world.ok()) << world.status().message();
+      auto window = (*world)->create_window({.bytes = 4096, .counters = 1});
+      ASSERT_TRUE(window.ok()) << window.status().message();
+      const auto deadline = platform::Clock::now() + std::chrono::seconds(30);
+      const auto until = [&](const auto& done) {
+        while (!done() && platform::Clock::now() < deadline) std::this_thread::yield();
+      };
+      if (r == 0) until([&] { return !(*window)->failure().ok(); });
+      if (r == 1) {
+        seen = (*window)->wait_until(0, 1, {.rank = 0, .expected = 1}, deadline);
+        answered = true;
+      }
+      if (r == 2) {
+        networks[2]->holding = true;
+        (void)(*window)->fail({StatusCode::kMismatch, "what rank 2 found"});
+        until([&] { return answered.load(); });
+        networks[2]->holding = false;
+        networks[2]->deliver();
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(seen.code(), StatusCode::kMismatch) << seen.message();
 }
 
 }  // namespace
