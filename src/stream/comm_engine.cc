@@ -128,12 +128,12 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
   for (int step = 1; index == 0 && step < ranks; ++step) headers.publish(peer_at(step));
 
-  const bool fills_ring = job.quantises() || (job.transfer == Transfer::pull &&
-                                              (!job.in_place || job.row_scale != nullptr));
-  const bool copying_in = fills_ring && job.sends_from_ring();
+  const bool takes_places = job.quantises() || (job.transfer == Transfer::pull &&
+                                                (!job.in_place || job.row_scale != nullptr));
+  const bool copying_in = takes_places && job.sends_from_ring();
   for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
     // A place that all ranks read is free only when all of them have finished with it.
-    for (int step = job.quantises() ? 0 : 1; fills_ring && step < ranks; ++step) {
+    for (int step = job.quantises() ? 0 : 1; takes_places && step < ranks; ++step) {
       if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
     }
     const std::int64_t begin = job.plan.first_chunk(stage);

@@ -29,7 +29,7 @@ Window::~Window() {
   memory_->leave(rank_);
   // Ahead of the news that this rank has left, even if another one tells it too: whoever heard of
   // the leaving first would take this rank for the culprit.
-  if (const Status failed = failure(); !failed.ok()) tell_failure(failed);
+  if (const Status failed = failure(); !failed.ok()) world_->tell_failure(failed, memory_->id());
   world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
   // A rank of another machine still acts on this memory until its own word of leaving is here.
   std::uint64_t dropped = std::uint64_t{1} << rank_;
@@ -121,13 +121,8 @@ void Window::wake() { memory_->bell(rank_).ring(); }
 Status Window::fail(const Status& failure) {
   const auto [standing, first] = memory_->failure().publish(failure);
   memory_->ring_all();
-  if (first) tell_failure(failure);
+  if (first) world_->tell_failure(failure, memory_->id());
   return standing;
-}
-
-void Window::tell_failure(const Status& failure) {
-  world_->tell_all({.kind = NoteKind::failure, .window = memory_->id()},
-                   bytes_of(FailureText::of(failure)));
 }
 
 Status Window::failure() const { return memory_->failure().read(); }

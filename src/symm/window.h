@@ -98,7 +98,6 @@ class Window {
   Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memory,
          const WindowSpec& spec);
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
-  void tell_failure(const Status& failure);
 
   std::shared_ptr<World> world_;
   std::shared_ptr<WindowMemory> memory_;

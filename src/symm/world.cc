@@ -81,9 +81,7 @@ World::~World() {
   }
   if (!placed_) return;
   // Ahead of the leaving, for the reason given in ~Window().
-  if (const Status failed = memory_->control().failure.read(); !failed.ok()) {
-    tell_all({.kind = NoteKind::failure}, bytes_of(FailureText::of(failed)));
-  }
+  if (const Status failed = memory_->control().failure.read(); !failed.ok()) tell_failure(failed);
   tell_all({.kind = NoteKind::left_world}, {});
   // Release: pairs with the acquire in gone(), so that all this rank's notifies are seen first.
   memory_->entry(rank_).state.store(RankState::left, std::memory_order_release);
@@ -121,6 +119,10 @@ void World::tell_all(const Note& note, std::span<const std::byte> text) {
   for (int m = 0; remote_ && m < machines_.count(); ++m) {
     if (m != machines_.own()) remote_->tell(m, note, text);
   }
+}
+
+void World::tell_failure(const Status& failure, std::uint64_t window) {
+  tell_all({.kind = NoteKind::failure, .window = window}, bytes_of(FailureText::of(failure)));
 }
 
 std::string_view World::gone(int rank, bool ask_kernel) const {
@@ -220,7 +222,7 @@ Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
   if (!status.ok()) {
     const auto [standing, mine] = record.publish(status);
     memory_->ring_all();
-    if (mine) tell_all({.kind = NoteKind::failure}, bytes_of(FailureText::of(status)));
+    if (mine) tell_failure(status);
     return standing;
   }
   std::vector<Terms> all(static_cast<std::size_t>(size_));

@@ -91,6 +91,8 @@ class World : public std::enable_shared_from_this<World> {
   /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.
   void tell(int peer, const Note& note, std::span<const std::byte> text);
   void tell_all(const Note& note, std::span<const std::byte> text);
+  /// Tells every other machine why the world (0), or the window that begins there, has failed.
+  void tell_failure(const Status& failure, std::uint64_t window = 0);
 
   std::shared_ptr<WorldMemory> memory_;
   const Machines machines_;
