@@ -118,9 +118,12 @@ CeilingIds Session::add_ceilings(Turns& turns, int threads) {
     return turns.add(
         [this, threads, loop] {
           platform::Team& others = team(threads);
-          others.start(threads - 1, [&](int) { loop(); });
+          others.start(threads - 1, [&](int) {
+            loop();
+            return Status();
+          });
           loop();
-          others.join();
+          (void)others.join();
         },
         loop() * threads);
   };

@@ -37,7 +37,10 @@ Result<std::shared_ptr<Bridge>> Bridge::start(MPI_Comm comm, const symm::Machine
   auto thread = platform::Team::create(1, "tandem-mpi", platform::Spin{}, platform::Pace::brief);
   if (!thread.ok()) return thread.status();
   self->thread_ = std::move(thread).value();
-  self->thread_->start(1, [bridge = self.get()](int) { bridge->serve(); });
+  self->thread_->start(1, [bridge = self.get()](int) {
+    bridge->serve();
+    return Status();
+  });
   return self;
 }
 
@@ -57,10 +60,12 @@ Bridge::Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
 
 Bridge::~Bridge() {
   if (!thread_) return;  // never started
-  end_by_ = (Clock::now() + settings_.farewell).time_since_epoch().count();
-  ending_ = true;
+  farewell_from_ = Clock::now();
+  farewell_until_ = platform::Deadline::after(settings_.farewell).moment();
+  // Release: pairs with the acquire in finished().
+  ending_.store(true, std::memory_order_release);
   wake();
-  thread_->join();
+  (void)thread_->join();
   if (clean_) {
     MPI_Comm_free(&comm_);
   } else {
@@ -144,15 +149,13 @@ void Bridge::nap(Clock::time_point last_event, std::uint32_t calls) {
 
 bool Bridge::finished() {
   if (!ending_.load(std::memory_order_acquire)) return false;
-  if (Clock::now().time_since_epoch().count() >= end_by_) return true;
+  if (Clock::now() >= farewell_until_) return true;
   const bool sent = std::all_of(outgoing_.begin(), outgoing_.end(),
                                 [](const auto& outgoing) { return !outgoing || outgoing->idle(); });
   if (!sent || !inbox_->alone()) return false;
   // The others' last words, and cargo of a call that failed, still find somebody for a while: they
   // could not end before we have taken it.
-  const auto since =
-      Clock::now() - (Clock::time_point(Clock::duration(end_by_)) - settings_.farewell);
-  return inbox_->sources_left() || since > kLastWords;
+  return inbox_->sources_left() || Clock::now() > farewell_from_ + kLastWords;
 }
 
 }  // namespace tandem::mpi

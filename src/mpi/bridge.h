@@ -16,6 +16,7 @@
 #include "mpi/incoming.h"
 #include "mpi/outgoing.h"
 #include "mpi/requests.h"
+#include "platform/deadline.h"
 #include "platform/park.h"
 #include "platform/team.h"
 #include "symm/inbox.h"
@@ -66,8 +67,8 @@ class Bridge final : public symm::Remote {
   std::atomic<std::uint32_t> calls_{0};  ///< grows when something is queued; the thread parks on it
   std::atomic<bool> asleep_{false};
   std::atomic<bool> ending_{false};
-  std::atomic<std::int64_t> end_by_{0};  ///< of platform::Clock, once ending_
-  bool clean_ = true;                    ///< MPI touches none of our memory any longer
+  platform::Clock::time_point farewell_from_, farewell_until_;  ///< once ending_
+  bool clean_ = true;  ///< MPI touches none of our memory any longer
   std::unique_ptr<platform::Team> thread_;
 };
 

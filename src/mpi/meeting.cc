@@ -18,8 +18,6 @@
 namespace tandem::mpi {
 namespace {
 
-using platform::Clock;
-
 /// What a rank says of itself. Plain bytes of one layout, or the magic number differs.
 struct Introduction {
   std::uint64_t magic = symm::kMagic;
@@ -63,7 +61,7 @@ int find_leader(const std::vector<Introduction>& all, int rank, std::int64_t mac
 }
 
 Status found_machine(const symm::Machines& machines, const Introduction& own,
-                     platform::LocalListener& listener, Clock::time_point deadline, int size,
+                     platform::LocalListener& listener, platform::Deadline deadline, int size,
                      std::shared_ptr<symm::WorldMemory>& memory) {
   auto made = symm::WorldMemory::create(size, /*locks=*/true);
   if (!made.ok()) return made.status();
@@ -82,7 +80,7 @@ Status found_machine(const symm::Machines& machines, const Introduction& own,
 }
 
 Status join_machine(const Introduction& leader, platform::LocalSocket& connection,
-                    Clock::time_point deadline, int size,
+                    platform::Deadline deadline, int size,
                     std::shared_ptr<symm::WorldMemory>& memory) {
   const auto fd = connection.receive_descriptor(deadline);
   if (!fd.ok()) return fd.status();
@@ -120,7 +118,7 @@ Result<Meeting> meet(MPI_Comm comm, std::uint64_t piece_bytes, std::chrono::mill
   int rank = 0, size = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  const Clock::time_point deadline = Clock::now() + timeout;
+  const auto deadline = platform::Deadline::after(timeout);
 
   // For tests: so many successive ranks to a machine, although they could share memory.
   const auto machine_size = platform::env_integer("TANDEM_TEST_MACHINES", 1, kMaxRanks);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "op/link_tiles.h"
 #include "platform/delay.h"
 #include "platform/topology.h"
@@ -200,17 +201,13 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
 
   const int workers =
       static_cast<int>(std::clamp<std::int64_t>(tasks.tasks() - 1, 0, compute_team_->size()));
-  std::vector<Status> worker_status(static_cast<std::size_t>(workers));
   compute_team_->start(workers, [&](int w) {
-    const auto i = static_cast<std::size_t>(w);
-    worker_status[i] = stream::compute(job, arrivals, tasks, scratch_[i + 1]);
+    return stream::compute(job, arrivals, tasks, scratch_[static_cast<std::size_t>(w) + 1]);
   });
-  Status status = stream::compute(job, arrivals, tasks, scratch_[0]);
-  compute_team_->join();
-  for (const Status& s : worker_status) {
-    if (status.ok()) status = s;
-  }
-  return status;
+  const Status own =
+      base::guarded([&] { return stream::compute(job, arrivals, tasks, scratch_[0]); });
+  const Status workers_status = compute_team_->join();
+  return own.ok() ? workers_status : own;
 }
 
 Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase) {
@@ -241,26 +238,24 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
                              .stage_counter = stage_counter(),
                              .call = number,
                              .timeout = options_.timeout};
-  std::vector<Status> lane_status(lanes_.size());
   const auto send_lane = [&](int lane) {
-    const auto i = static_cast<std::size_t>(lane);
-    lane_status[i] = stream::send_shard(send, lane, *lanes_[i], *window_, headers);
+    return stream::send_shard(send, lane, *lanes_[static_cast<std::size_t>(lane)], *window_,
+                              headers);
   };
   const int lanes = static_cast<int>(lanes_.size());
   const bool sends = size() > 1 || quantises_;
+  Status sent;
   if (sends && sends_inline(send)) {
-    for (int lane = 0; lane < lanes; ++lane) send_lane(lane);
+    for (int lane = 0; sent.ok() && lane < lanes; ++lane) sent = send_lane(lane);
   } else if (sends) {
     lane_team_->start(lanes, send_lane);
   }
 
   stream::ComputeJob job{.weights = weights_, .output = call.output, .timeout = options_.timeout};
   if (phase == Phase::gather) job.output.c = {};
-  Status status = compute(job, arrivals);
-  lane_team_->join();
-  for (const Status& s : lane_status) {
-    if (status.ok()) status = s;
-  }
+  Status status = sent.ok() ? compute(job, arrivals) : sent;
+  sent = lane_team_->join();
+  if (status.ok()) status = sent;
   // A rank that brings no rows may still disagree; and no call ends before all have begun it.
   if (status.ok()) status = arrivals.wait_headers(options_.timeout);
   if (!status.ok()) return window_->fail(status);

@@ -182,12 +182,13 @@ Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
   const auto pack_share = [&](int share) {
     block::pack_b(b, options.layout, panels * share / (workers + 1),
                   panels * (share + 1) / (workers + 1), packed);
+    return Status();
   };
   auto team = platform::Team::create(workers, "tandem-pack", platform::Spin{});
   if (!team.ok()) return team.status();
   team.value()->start(workers, pack_share);
-  pack_share(workers);
-  team.value()->join();
+  (void)pack_share(workers);
+  if (Status status = team.value()->join(); !status.ok()) return status;
   return PackedWeights(std::shared_ptr<const block::PackedB>(storage, &storage->packed));
 }
 

@@ -66,10 +66,9 @@ struct DescriptorPacket {
 };
 
 /// Waits until the descriptor can be read.
-Status wait_readable(int fd, Clock::time_point deadline, std::string_view what) {
+Status wait_readable(int fd, Deadline deadline, std::string_view what) {
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
     pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
     const int ready = poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30)));
     if (ready > 0) return {};
@@ -118,7 +117,7 @@ Status LocalSocket::send_descriptor(int fd) {
   return {};
 }
 
-Result<int> LocalSocket::receive_descriptor(Clock::time_point deadline) {
+Result<int> LocalSocket::receive_descriptor(Deadline deadline) {
   if (Status s = wait_readable(fd_, deadline, "receive the memory of this machine"); !s.ok()) {
     return s;
   }
@@ -155,7 +154,7 @@ LocalListener::~LocalListener() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<LocalSocket> LocalListener::accept(Clock::time_point deadline) {
+Result<LocalSocket> LocalListener::accept(Deadline deadline) {
   for (;;) {
     if (Status s = wait_readable(fd_, deadline, "meet the ranks of this machine"); !s.ok()) {
       return s;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "platform/park.h"
+#include "platform/deadline.h"
 #include "tandem/status.h"
 
 namespace tandem::platform {
@@ -41,7 +41,7 @@ class LocalSocket {
   /// Hands a descriptor over. Errors: kIo.
   Status send_descriptor(int fd);
   /// Waits for one; it is the caller's to close, and not inherited. Errors: kTimeout, kIo.
-  [[nodiscard]] Result<int> receive_descriptor(Clock::time_point deadline);
+  [[nodiscard]] Result<int> receive_descriptor(Deadline deadline);
 
  private:
   int fd_ = -1;
@@ -59,7 +59,7 @@ class LocalListener {
   ~LocalListener();
 
   /// The next connection by a process of the same user. Errors: kTimeout, kIo.
-  [[nodiscard]] Result<LocalSocket> accept(Clock::time_point deadline);
+  [[nodiscard]] Result<LocalSocket> accept(Deadline deadline);
 
  private:
   explicit LocalListener(int fd) : fd_(fd) {}

@@ -13,6 +13,8 @@
 
 namespace tandem::platform {
 
+/// Of this process, in a forked child its own. Costs a load: calls ask it to know whether they are
+/// still in the process that made what they work on.
 [[nodiscard]] int process_id();
 
 /// "SIGKILL" for 9; "signal 99" for what has no name.

@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/guarded.h"
+
 namespace tandem::platform {
 namespace {
 
@@ -81,8 +83,15 @@ Result<std::unique_ptr<Team>> Team::create(int size, std::string_view name, Spin
   return team;
 }
 
+bool Team::in_child() const { return process_id() != process_; }
+
 Team::~Team() {
-  join();
+  if (in_child()) {
+    // Neither joined nor ended by the destructor of a vector: their handles mean nothing here.
+    new std::vector<std::thread>(std::move(threads_));
+    return;
+  }
+  (void)join();
   ending_ = true;
   for (std::size_t i = 0; i < threads_.size(); ++i) post(mailboxes_[i]);
   for (std::thread& thread : threads_) thread.join();
@@ -113,8 +122,9 @@ void Team::keep_off_this_core() {
   }
 }
 
-void Team::start(int count, std::function<void(int)> job) {
-  join();
+void Team::start(int count, Job job) {
+  (void)join();
+  for (Status& outcome : outcomes_) outcome = {};
   if (count > 0 && pace_ == Pace::steady && spin_.limit.count() > 0) keep_off_this_core();
   job_ = std::move(job);
   // Relaxed: the members read it only after post().
@@ -136,14 +146,20 @@ void Team::serve(int index) {
       while (!posted()) park(mailbox.word, last | 1u, kLookAgain);
     }
     if (ending_) return;
-    job_(index);
+    outcomes_[static_cast<std::size_t>(index)] = base::guarded([&] { return job_(index); });
     // Release: what the job wrote is seen after join(), whose load acquires.
     const std::uint32_t before = unfinished_.fetch_sub(1, std::memory_order_acq_rel);
     if (before == (kParked | 1u)) unpark_all(unfinished_);
   }
 }
 
-void Team::join() {
+Status Team::join() {
+  if (in_child()) {
+    return {
+        StatusCode::kUnsupported,
+        "a process that was forked from the one that made this operator cannot use it; make a new "
+        "world and operator there"};
+  }
   // Acquire: pairs with the release of each member's fetch_sub in serve().
   const auto finished = [&] {
     return (unfinished_.load(std::memory_order_acquire) & ~kParked) == 0;
@@ -152,6 +168,10 @@ void Team::join() {
     const std::uint32_t marked = unfinished_.fetch_or(kParked, std::memory_order_acq_rel) | kParked;
     if (marked != kParked) park(unfinished_, marked, kLookAgain);
   }
+  for (const Status& outcome : outcomes_) {
+    if (!outcome.ok()) return outcome;
+  }
+  return {};
 }
 
 }  // namespace tandem::platform

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Team: threads that live as long as an operator and sleep between its calls. start() hands each
-// of the first `count` members the same job with its own index; join() returns when all are done.
+// of the first `count` members the same job with its own index; join() returns when all are done,
+// with the first member's failure. What a job throws becomes such a failure.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "platform/park.h"
+#include "platform/process.h"
 #include "tandem/status.h"
 
 namespace tandem::platform {
@@ -29,16 +31,22 @@ class Team {
   /// `pace` says how the members share cores with busy threads.
   static Result<std::unique_ptr<Team>> create(int size, std::string_view name, Spin spin,
                                               Pace pace = Pace::steady);
-  ~Team();  ///< waits for a running job, ends the threads
+  /// Waits for a running job, ends the threads. In a forked child, where they do not exist, it
+  /// leaves everything alone.
+  ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   [[nodiscard]] int size() const { return static_cast<int>(threads_.size()); }
-  /// Runs job(0) … job(count - 1) on the members, 0 ≤ count ≤ size(). The job must not throw. One
-  /// job at a time: a start() that finds one running first waits for it.
-  void start(int count, std::function<void(int)> job);
-  /// Returns when every member of the last start() has finished; at once when there was none.
-  void join();
+  using Job = std::function<Status(int)>;
+  /// Runs job(0) … job(count - 1) on the members, 0 ≤ count ≤ size(). One job at a time: a start()
+  /// that finds one running first waits for it. Throws std::bad_alloc (of std::function) before any
+  /// member has begun, or not at all. Must not be called in a forked child.
+  void start(int count, Job job);
+  /// Returns when every member of the last start() has finished, with the failure of the lowest
+  /// member that had one; at once when there was none. As long as the job takes: jobs bound their
+  /// own waits. Errors also: kUnsupported in a forked child, where nobody would ever finish.
+  Status join();
 
  private:
   /// One member's mailbox, on a cache line of its own so that members do not disturb each other.
@@ -47,15 +55,21 @@ class Team {
   };
 
   Team(int size, Spin spin, Pace pace)
-      : spin_(spin), pace_(pace), mailboxes_(static_cast<std::size_t>(size)) {}
+      : spin_(spin),
+        pace_(pace),
+        mailboxes_(static_cast<std::size_t>(size)),
+        outcomes_(static_cast<std::size_t>(size)) {}
   void serve(int index);
+  [[nodiscard]] bool in_child() const;
   void keep_off_this_core();
   void post(Mailbox& mailbox);
 
+  const int process_ = process_id();
   const Spin spin_;
   const Pace pace_;
   std::vector<Mailbox> mailboxes_;
-  std::function<void(int)> job_;  // written while nobody runs; post() publishes it
+  std::vector<Status> outcomes_;  // by member, of the last job; join() reads them
+  Job job_;                       // written while nobody runs; post() publishes it
   bool ending_ = false;           // likewise
   alignas(64) std::atomic<std::uint32_t> unfinished_{0};  // members, plus kParked while join() is
   int avoided_ = -1;  // hardware thread that the members keep off

@@ -106,7 +106,7 @@ Status Arrivals::wait(std::int64_t row0, std::int64_t row_end, std::int64_t k_en
     return missing(rank, end, k_end);
   };
   return window_->wait([&] { return ready(row0, row_end, k_end); }, awaited,
-                       platform::Clock::now() + timeout);
+                       platform::Deadline::after(timeout));
 }
 
 Status Arrivals::wait_headers(std::chrono::milliseconds timeout) const {
@@ -121,7 +121,7 @@ Status Arrivals::wait_headers(std::chrono::milliseconds timeout) const {
     }
     return true;
   };
-  return window_->wait(all, missing_header, platform::Clock::now() + timeout);
+  return window_->wait(all, missing_header, platform::Deadline::after(timeout));
 }
 
 }  // namespace tandem::stream

@@ -118,7 +118,7 @@ Status wait_credit(symm::Window& window, int counter0, int peer, std::uint32_t c
   return window.wait_until(
       counter, credit,
       {.rank = peer, .call = call, .chunk = -1, .expected = credit, .seen = window.read(counter)},
-      platform::Clock::now() + timeout);
+      platform::Deadline::after(timeout));
 }
 
 Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Window& window,

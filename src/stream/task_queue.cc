@@ -58,7 +58,7 @@ Result<std::optional<Task>> TaskQueue::next(std::chrono::milliseconds timeout) {
       return arrivals_.missing(rank, shard.rows(), k_);
     };
     Status status = arrivals_.window()->wait([&] { return worth_waking(); }, awaited,
-                                             platform::Clock::now() + timeout);
+                                             platform::Deadline::after(timeout));
     if (!status.ok()) return status;
   }
 }

@@ -86,7 +86,7 @@ Status timed_out(const Wait& w, std::chrono::nanoseconds waited) {
 
 /// Polls; true when there is something to look at.
 bool poll(const Wait& w, Clock::time_point now) {
-  const Clock::time_point end = std::min(now + w.spin.limit, w.deadline);
+  const Clock::time_point end = w.deadline.or_before(now + w.spin.limit);
   while (now < end) {
     for (int i = 0; i < kPausesPerLook; ++i) {
       platform::pause();
@@ -130,10 +130,10 @@ Status wait(const Wait& w) {
     const Clock::time_point now = Clock::now();
     const bool slice_over = now >= next_look;
     if (Status lost = find_lost(w, slice_over); !lost.ok()) return lost;
-    if (now >= w.deadline) return timed_out(w, now - start);
+    if (w.deadline.passed(now)) return timed_out(w, now - start);
     if (slice_over) next_look = now + kSlice;
     platform::protocol_step("park");
-    platform::park(w.bell.rings, rings, std::min(next_look, w.deadline) - now);
+    platform::park(w.bell.rings, rings, w.deadline.or_before(next_look) - now);
   }
 }
 

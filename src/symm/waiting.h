@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "platform/deadline.h"
 #include "symm/doorbell.h"
 #include "symm/failure_record.h"
 #include "symm/remote.h"
@@ -30,7 +31,7 @@ struct Wait {
   int rank = 0;                 ///< that waits
   int size = 1;
   platform::Spin spin;
-  platform::Clock::time_point deadline;
+  platform::Deadline deadline;
 };
 
 /// Ok, the published failure, kPeerLost, or kTimeout, the last two with a WaitDetail.

@@ -85,7 +85,7 @@ std::string_view Window::gone(int rank, bool ask_kernel) const {
 }
 
 Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
-                    platform::Clock::time_point deadline, Waiter waiter) {
+                    platform::Deadline deadline, Waiter waiter) {
   const std::function<std::string_view(int, bool)> why_gone = [this](int r, bool ask_kernel) {
     return gone(r, ask_kernel);
   };
@@ -104,7 +104,7 @@ Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
 }
 
 Status Window::wait_until(int index, std::uint32_t target, WaitDetail detail,
-                          platform::Clock::time_point deadline) {
+                          platform::Deadline deadline) {
   const auto ready = [&] { return test(index, target); };
   const auto awaited = [&](int r) -> std::optional<WaitDetail> {
     if (r == rank_ || (detail.rank >= 0 && r != detail.rank) || ready()) return std::nullopt;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string_view>
 
+#include "platform/deadline.h"
 #include "platform/park.h"
 #include "symm/remote.h"
 #include "symm/window_memory.h"
@@ -69,10 +70,10 @@ class Window {
   /// the failure that another rank published. Its own errors are published with fail(). ready()
   /// must depend only on counters of this part (or on state changed before wake()).
   Status wait(const std::function<bool()>& ready, const Awaited& awaited,
-              platform::Clock::time_point deadline, Waiter waiter = Waiter::computes);
+              platform::Deadline deadline, Waiter waiter = Waiter::computes);
   /// wait() of a lane for one counter that `detail.rank` grows (any peer when that is -1).
   Status wait_until(int counter, std::uint32_t target, WaitDetail detail,
-                    platform::Clock::time_point deadline);
+                    platform::Deadline deadline);
   /// Wakes the threads of this rank that wait, to look at ready() again.
   void wake();
 

@@ -24,8 +24,6 @@
 namespace tandem::symm {
 namespace {
 
-using platform::Clock;
-
 // To be woken takes 5 µs on a core that is awake and up to 50 µs on one that is not (measured on a
 // virtual machine). Polling for as long as that wastes at most as much time as it may save.
 constexpr std::chrono::microseconds kSpinLimit{50};
@@ -173,13 +171,12 @@ platform::Spin World::spin(int threads) const {
 
 Result<std::vector<Terms>> World::exchange(const Terms& terms) {
   const std::lock_guard lock(collective_);
-  return exchange_locked(terms, timeout_);
+  return exchange_locked(terms, platform::Deadline::after(timeout_));
 }
 
 Status World::barrier() { return exchange({}).status(); }
 
-Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
-                                                  std::chrono::milliseconds limit) {
+Result<std::vector<Terms>> World::exchange_locked(const Terms& terms, platform::Deadline deadline) {
   FailureRecord& record = memory_->control().failure;
   if (Status failed = record.read(); !failed.ok()) return failed;
 
@@ -218,7 +215,7 @@ Result<std::vector<Terms>> World::exchange_locked(const Terms& terms,
                         .rank = rank_,
                         .size = size_,
                         .spin = spin(1),
-                        .deadline = Clock::now() + limit});
+                        .deadline = deadline});
   if (!status.ok()) {
     const auto [standing, mine] = record.publish(status);
     memory_->ring_all();
@@ -254,7 +251,7 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
   terms[kMirror] = static_cast<std::int64_t>(spec.mirror_bytes);
   terms[kOffset] = static_cast<std::int64_t>(next_offset_);
   terms[kCode] = static_cast<std::int64_t>(check.code());
-  auto agreed = exchange_locked(terms, timeout_);
+  auto agreed = exchange_locked(terms, platform::Deadline::after(timeout_));
   if (!agreed.ok()) return agreed.status();
   if (!check.ok()) return check;
 
@@ -293,7 +290,9 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec) {
   terms = {};
   terms[kCode] = static_cast<std::int64_t>(memory.status().code());
   auto done = exchange_locked(
-      terms, timeout_ + kTouchTimePerMib * (WindowMemory::machine_bytes(machines_, spec) >> 20));
+      terms,
+      platform::Deadline::after(
+          timeout_, kTouchTimePerMib * (WindowMemory::machine_bytes(machines_, spec) >> 20)));
   const int bad = done.ok() ? failed_rank(*done) : -1;
   if (done.ok() && bad < 0) {
     return std::unique_ptr<Window>(new Window(shared_from_this(), std::move(memory).value(), spec));

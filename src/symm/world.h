@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "platform/deadline.h"
 #include "platform/park.h"
 #include "symm/machines.h"
 #include "symm/remote.h"
@@ -85,7 +86,7 @@ class World : public std::enable_shared_from_this<World> {
         std::chrono::milliseconds timeout);
   /// Takes this rank's place. Errors: kInvalidArgument (taken).
   Status take_place();
-  Result<std::vector<Terms>> exchange_locked(const Terms& terms, std::chrono::milliseconds limit);
+  Result<std::vector<Terms>> exchange_locked(const Terms& terms, platform::Deadline deadline);
   /// Why a rank will never do anything again, empty while it may.
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
   /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.

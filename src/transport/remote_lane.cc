@@ -65,7 +65,7 @@ Status RemoteLane::flush() {
     }
     return WaitDetail{.rank = rank, .expected = traffic.shipped, .seen = left(traffic)};
   };
-  return window_.wait(ready, awaited, platform::Clock::now() + timeout_,
+  return window_.wait(ready, awaited, platform::Deadline::after(timeout_),
                       symm::Window::Waiter::sends);
 }
 

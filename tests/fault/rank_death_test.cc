@@ -156,8 +156,8 @@ TEST(RankDeath, AStoppedRankIsATimeoutNotALoss) {
     platform::sleep_until(Clock::now() + milliseconds(500));
     return;
   }
-  const Status status =
-      (*window)->wait_until(0, 1, {.rank = 1, .call = 1}, Clock::now() + milliseconds(200));
+  const Status status = (*window)->wait_until(0, 1, {.rank = 1, .call = 1},
+                                              platform::Deadline::after(milliseconds(200)));
   EXPECT_EQ(status.code(), StatusCode::kTimeout) << status.message();
 }
 

@@ -14,7 +14,7 @@
 namespace tandem::platform {
 namespace {
 
-Clock::time_point in(std::chrono::milliseconds time) { return Clock::now() + time; }
+Deadline in(std::chrono::milliseconds time) { return Deadline::after(time); }
 
 TEST(LocalSocket, NamesDifferAndOnlyAnOwnedOneIsReached) {
   const auto a = random_name(), b = random_name();

@@ -243,9 +243,9 @@ TEST(JoinMachines, WhoLeavesAFailedWindowIsNotTakenForTheCulprit) {
       ASSERT_TRUE(world.ok()) << world.status().message();
       auto window = (*world)->create_window({.bytes = 4096, .counters = 1});
       ASSERT_TRUE(window.ok()) << window.status().message();
-      const auto deadline = platform::Clock::now() + std::chrono::seconds(30);
+      const auto deadline = platform::Deadline::after(std::chrono::seconds(30));
       const auto until = [&](const auto& done) {
-        while (!done() && platform::Clock::now() < deadline) std::this_thread::yield();
+        while (!done() && !deadline.passed()) std::this_thread::yield();
       };
       if (r == 0) until([&] { return !(*window)->failure().ok(); });
       if (r == 1) {

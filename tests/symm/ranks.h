@@ -72,11 +72,11 @@ inline void run_ranks(Ranks ranks, int size, const Body& body, WorldOptions opti
   for (std::thread& thread : threads) thread.join();
 }
 
-inline platform::Clock::time_point in(std::chrono::milliseconds time) {
-  return platform::Clock::now() + time;
+inline platform::Deadline in(std::chrono::milliseconds time) {
+  return platform::Deadline::after(time);
 }
 
 /// Far enough away that only a bug reaches it.
-inline platform::Clock::time_point far() { return in(std::chrono::seconds(60)); }
+inline platform::Deadline far() { return in(std::chrono::seconds(60)); }
 
 }  // namespace tandem::testing

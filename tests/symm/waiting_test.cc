@@ -35,7 +35,7 @@ struct Scene {
                  .rank = 0,
                  .size = 3,
                  .spin = {},
-                 .deadline = Clock::now() + limit});
+                 .deadline = platform::Deadline::after(limit)});
   }
 };
 

@@ -142,7 +142,7 @@ TEST_P(WindowTest, SleepersAreWokenAtOnce) {
         const std::uint32_t target = world.rank() == 0 ? round : round + 1;
         expect_ok(window->wait_until(0, target, {.rank = left, .call = round}, far()));
       }
-      platform::sleep_until(in(std::chrono::milliseconds(1)));
+      platform::sleep_until(in(std::chrono::milliseconds(1)).moment());
       window->notify(right, 0);
     }
     expect_ok(world.barrier());
@@ -211,7 +211,7 @@ TEST_P(WindowTest, WakeMakesWaitersLookAgain) {
     ASSERT_NE(window, nullptr);
     std::atomic<bool> flag{false};
     std::thread other([&] {
-      platform::sleep_until(in(std::chrono::milliseconds(20)));
+      platform::sleep_until(in(std::chrono::milliseconds(20)).moment());
       flag.store(true, std::memory_order_release);
       window->wake();
     });
@@ -252,7 +252,7 @@ TEST_P(WindowTest, WhatALeavingRankSentStillCounts) {
       window.reset();
       return;
     }
-    platform::sleep_until(in(std::chrono::milliseconds(60)));
+    platform::sleep_until(in(std::chrono::milliseconds(60)).moment());
     expect_ok(window->wait_until(0, 1, {.rank = 0, .call = 1}, far()));
     EXPECT_EQ(window->data(world.rank())[0], std::byte{42});
   });
