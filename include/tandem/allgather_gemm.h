@@ -48,8 +48,11 @@ struct AllGatherGemmCall {
 class AllGatherGemm {
  public:
   /// Collective. Every rank passes the same options and weights of the same K and type (N may
-  /// differ). Errors: kInvalidArgument, kOutOfMemory, kMismatch, kTimeout, kPeerLost.
-  static Result<AllGatherGemm> create(const World& world, PackedWeights weights,
+  /// differ). `weights` is what pack() returned, or PackedWeights: a rank whose packing failed, or
+  /// whose options are wrong, tells the others, so that create() returns an error that names that
+  /// rank and its reason on every rank, at once, and the world can be used on. Errors:
+  /// kInvalidArgument, kUnsupported, kOutOfMemory, kMismatch, kTimeout, kPeerLost.
+  static Result<AllGatherGemm> create(const World& world, Result<PackedWeights> weights,
                                       AllGatherGemmOptions options);
 
   AllGatherGemm(AllGatherGemm&&) noexcept;
@@ -58,13 +61,20 @@ class AllGatherGemm {
   ~AllGatherGemm();
 
   /// Collective. Computes C on every rank. On return the caller may reuse A and C. C must not
-  /// overlap A or gathered_a. After an error other than kInvalidArgument the operator stays
-  /// failed: the first failure is returned by this and all later calls on every rank.
+  /// overlap A or gathered_a. A rank whose arguments are wrong tells the others: every rank's call
+  /// returns an error that names that rank and its reason, and the operator can be called again; so
+  /// it can after kMismatch. After any other error (kOutOfMemory in the middle of a call, kTimeout,
+  /// kPeerLost) it stays failed: the first failure is returned by this and all later calls on every
+  /// rank. C is unspecified after an error. A second thread that calls while a call runs gets
+  /// kInvalidArgument, a process forked from the one that made the operator kUnsupported; neither
+  /// disturbs anybody.
   Status run(const AllGatherGemmCall& call);
 
   /// The place in this rank's window where the next call's A may be written, so that the call
-  /// copies nothing: `rows` × K, dense. Pass the view as `a` of the next call. Waits until the
-  /// ranks have finished with the slot. Transfer::pull only; kUnsupported otherwise.
+  /// copies nothing: `rows` × K, dense. Pass the view as `a` of the next call. It is good for that
+  /// call alone, whether that succeeds or not: run() refuses it afterwards. Waits until the ranks
+  /// have finished with the slot; after a refused call, until every rank calls again.
+  /// Transfer::pull only; kUnsupported otherwise.
   [[nodiscard]] Result<Matrix> acquire_input(std::int64_t rows);
 
   [[nodiscard]] std::int64_t chunks(std::int64_t rows) const;  ///< chunks of a shard of `rows`

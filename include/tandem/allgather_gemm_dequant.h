@@ -76,8 +76,8 @@ enum class ActivationKind : std::uint8_t {
 class AllGatherGemmDequant {
  public:
   /// Collective. Weights are s8, packed with their bias; K, `activations` and the options agree on
-  /// all ranks. Errors: kInvalidArgument, kOutOfMemory, kMismatch, kTimeout, kPeerLost.
-  static Result<AllGatherGemmDequant> create(const World& world, PackedWeights weights,
+  /// all ranks. Refusals and errors as AllGatherGemm::create().
+  static Result<AllGatherGemmDequant> create(const World& world, Result<PackedWeights> weights,
                                              const Dequantisation& dequantisation,
                                              StreamOptions options,
                                              ActivationKind activations = ActivationKind::s8);

@@ -22,14 +22,17 @@ class World;
 inline constexpr int kMaxRanks = 64;
 
 struct WorldOptions {
-  /// Longest time any wait may take before it returns kTimeout. The environment variable
+  /// Longest time any wait may take before it returns kTimeout; at least 1 ms, and however much
+  /// more: milliseconds::max() waits for as long as a process lives. The environment variable
   /// TANDEM_TIMEOUT_MS, when set, gives the default for worlds made by from_environment().
   std::chrono::milliseconds timeout{30000};
 };
 
 /// One rank's handle of its world. Movable, shareable by copy (copies are the same rank).
 /// Thread-safety: one World may be used from several threads of its rank, but collective
-/// members (marked so) must be called in the same order on every rank.
+/// members (marked so) must be called in the same order on every rank; ranks that meet in
+/// different ones get kMismatch. In a process forked from a rank's all members return kUnsupported;
+/// a new world can be made there.
 class World {
  public:
   /// Makes a world of `size` thread ranks (1..kMaxRanks) and returns one handle per rank, in
@@ -49,6 +52,13 @@ class World {
   /// Collective. Returns when every rank has called it, or with kTimeout / kPeerLost. The
   /// operators never use it; programs do, to start a measurement together.
   Status barrier() const;
+
+  /// For a rank that cannot take part in the next collective of this world (it could not read its
+  /// weights, say): takes its place in it, so that every other rank's create(), barrier() or
+  /// all_gather() returns at once, with an error that names this rank and `reason`. The world can
+  /// be used on. Returns `reason`, or why the others could not be told. `reason` must not be kOk.
+  /// Operators refuse what they find wrong in their own arguments by themselves.
+  Status refuse(const Status& reason) const;
 
   /// Collective. Gathers one number of every rank, in rank order.
   [[nodiscard]] Result<std::vector<double>> all_gather(double value) const;

@@ -30,10 +30,18 @@ Status AllGatherGemmImpl::check(const AllGatherGemmCall& call, std::span<const s
 }
 
 Status AllGatherGemmImpl::run(const AllGatherGemmCall& call, Phase phase) {
-  const std::span<const std::int64_t> rows = core_->rows_of(call.rows, call.a);
-  if (Status status = check(call, rows, phase); !status.ok()) return status;
-  return core_->pipeline().run(
-      {.a = call.a, .output = {.c = call.c, .gathered_a = call.gathered_a}}, rows, phase);
+  return core_->enter([&] {
+    const std::span<const std::int64_t> rows = core_->rows_of(call.rows, call.a);
+    const Status valid = base::guarded([&] { return check(call, rows, phase); });
+    return core_->pipeline().run(
+        {.a = call.a, .output = {.c = call.c, .gathered_a = call.gathered_a}}, rows, phase, valid);
+  });
+}
+
+Status AllGatherGemmImpl::multiply(ConstMatrix gathered, std::span<const std::int64_t> rows,
+                                   Matrix c) {
+  return core_->enter(
+      [&] { return core_->pipeline().multiply(gathered, nullptr, rows, {.c = c}); });
 }
 
 }  // namespace op
@@ -44,24 +52,30 @@ AllGatherGemm::AllGatherGemm(AllGatherGemm&&) noexcept = default;
 AllGatherGemm& AllGatherGemm::operator=(AllGatherGemm&&) noexcept = default;
 AllGatherGemm::~AllGatherGemm() = default;
 
-Result<AllGatherGemm> AllGatherGemm::create(const World& world, PackedWeights weights,
+Result<AllGatherGemm> AllGatherGemm::create(const World& world, Result<PackedWeights> weights,
                                             AllGatherGemmOptions options) {
-  const op::Travelling what{.k = weights.k(), .type = weights.type()};
-  if (what.type == DType::s8) {
-    return Status(StatusCode::kInvalidArgument,
-                  "the weights are s8; AllGatherGemm takes f16, bf16 or f32, AllGatherGemmDequant "
-                  "takes s8");
-  }
-  auto core = op::OperatorCore::create(world, std::move(weights), what, false, options);
-  if (!core.ok()) return core.status();
-  return AllGatherGemm(std::make_unique<op::AllGatherGemmImpl>(std::move(core).value()));
+  return base::guarded([&]() -> Result<AllGatherGemm> {
+    std::unique_ptr<op::AllGatherGemmImpl> impl;
+    const Status valid = base::guarded([&]() -> Status {
+      impl = std::make_unique<op::AllGatherGemmImpl>();
+      if (!weights.ok() || weights->type() != DType::s8) return {};
+      return {
+          StatusCode::kInvalidArgument,
+          "the weights are s8; AllGatherGemm takes f16, bf16 or f32, AllGatherGemmDequant takes "
+          "s8"};
+    });
+    auto core = op::OperatorCore::create(world, weights, {}, options, valid);
+    if (!core.ok()) return core.status();
+    impl->take(std::move(core).value());
+    return AllGatherGemm(std::move(impl));
+  });
 }
 
 Status AllGatherGemm::run(const AllGatherGemmCall& call) {
   return impl_->run(call, op::Phase::fused);
 }
 Result<Matrix> AllGatherGemm::acquire_input(std::int64_t rows) {
-  return impl_->core().acquire_input(rows);
+  return impl_->core().enter([&] { return impl_->core().acquire_input(rows); });
 }
 std::int64_t AllGatherGemm::chunks(std::int64_t rows) const {
   return impl_->core().pipeline().plan(rows).chunks();

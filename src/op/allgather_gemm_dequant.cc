@@ -41,11 +41,10 @@ Status missing(std::string_view what, DType type) {
 
 }  // namespace
 
-AllGatherGemmDequantImpl::AllGatherGemmDequantImpl(std::unique_ptr<OperatorCore> core,
-                                                   const Dequantisation& given,
-                                                   ActivationKind activations)
-    : core_(std::move(core)), activations_(activations) {
-  const block::PackedB& b = core_->weights().impl();
+Status AllGatherGemmDequantImpl::prepare(const block::PackedB& b, const Dequantisation& given) {
+  Status valid = check_factors("scale", given.scale, b.n);
+  if (valid.ok()) valid = check_factors("requantise", given.requantise, b.n);
+  if (!valid.ok()) return valid;
   const std::int64_t padded = b.panels() * b.kernel->nr;
   if (!given.scale.empty()) scale_ = expand(given.scale, b.n, padded);
   if (!given.requantise.empty()) requantise_ = expand(given.requantise, b.n, padded);
@@ -53,6 +52,7 @@ AllGatherGemmDequantImpl::AllGatherGemmDequantImpl(std::unique_ptr<OperatorCore>
               .scale = scale_.empty() ? nullptr : scale_.data(),
               .requantise = requantise_.empty() ? nullptr : requantise_.data(),
               .saturate = given.saturate};
+  return {};
 }
 
 Status AllGatherGemmDequantImpl::check_scales(const AllGatherGemmDequantCall& call) const {
@@ -99,21 +99,25 @@ Status AllGatherGemmDequantImpl::check(const AllGatherGemmDequantCall& call,
 }
 
 Status AllGatherGemmDequantImpl::run(const AllGatherGemmDequantCall& call, Phase phase) {
-  const std::span<const std::int64_t> rows = core_->rows_of(call.rows, call.a);
-  if (Status status = check(call, rows, phase); !status.ok()) return status;
-  return core_->pipeline().run({.a = call.a,
-                                .row_scale = call.row_scale.data(),
-                                .output = {.c = call.c,
-                                           .dequantisation = &factors_,
-                                           .accumulators = call.accumulators,
-                                           .gathered_a = call.gathered_a}},
-                               rows, phase);
+  return core_->enter([&] {
+    const std::span<const std::int64_t> rows = core_->rows_of(call.rows, call.a);
+    const Status valid = base::guarded([&] { return check(call, rows, phase); });
+    return core_->pipeline().run({.a = call.a,
+                                  .row_scale = call.row_scale.data(),
+                                  .output = {.c = call.c,
+                                             .dequantisation = &factors_,
+                                             .accumulators = call.accumulators,
+                                             .gathered_a = call.gathered_a}},
+                                 rows, phase, valid);
+  });
 }
 
 Status AllGatherGemmDequantImpl::multiply(ConstMatrix gathered, const float* row_scales,
                                           std::span<const std::int64_t> rows, Matrix c) {
-  return core_->pipeline().multiply(gathered, row_scales, rows,
-                                    {.c = c, .dequantisation = &factors_});
+  return core_->enter([&] {
+    return core_->pipeline().multiply(gathered, row_scales, rows,
+                                      {.c = c, .dequantisation = &factors_});
+  });
 }
 
 }  // namespace op
@@ -124,33 +128,35 @@ AllGatherGemmDequant::AllGatherGemmDequant(AllGatherGemmDequant&&) noexcept = de
 AllGatherGemmDequant& AllGatherGemmDequant::operator=(AllGatherGemmDequant&&) noexcept = default;
 AllGatherGemmDequant::~AllGatherGemmDequant() = default;
 
-Result<AllGatherGemmDequant> AllGatherGemmDequant::create(const World& world, PackedWeights weights,
+Result<AllGatherGemmDequant> AllGatherGemmDequant::create(const World& world,
+                                                          Result<PackedWeights> weights,
                                                           const Dequantisation& dequantisation,
                                                           StreamOptions options,
                                                           ActivationKind activations) {
-  if (weights.type() != DType::s8) {
-    return Status(
-        StatusCode::kInvalidArgument,
-        fmt::format("the weights are {}; AllGatherGemmDequant takes s8", name(weights.type())));
-  }
-  Status valid =
-      op::first_failure(op::check_factors("scale", dequantisation.scale, weights.n()),
-                        op::check_factors("requantise", dequantisation.requantise, weights.n()));
-  if (!valid.ok()) return valid;
-  const op::Travelling what{
-      .k = weights.k(), .type = DType::s8, .row_scales = activations != ActivationKind::s8};
-  const bool quantises = activations == ActivationKind::quantised;
-  auto core = op::OperatorCore::create(world, std::move(weights), what, quantises, options);
-  if (!core.ok()) return core.status();
-  return AllGatherGemmDequant(std::make_unique<op::AllGatherGemmDequantImpl>(
-      std::move(core).value(), dequantisation, activations));
+  return base::guarded([&]() -> Result<AllGatherGemmDequant> {
+    std::unique_ptr<op::AllGatherGemmDequantImpl> impl;
+    const Status valid = base::guarded([&]() -> Status {
+      impl = std::make_unique<op::AllGatherGemmDequantImpl>(activations);
+      if (!weights.ok()) return {};
+      if (weights->type() == DType::s8) return impl->prepare(weights->impl(), dequantisation);
+      return {
+          StatusCode::kInvalidArgument,
+          fmt::format("the weights are {}; AllGatherGemmDequant takes s8", name(weights->type()))};
+    });
+    const op::Activations kind{.row_scales = activations != ActivationKind::s8,
+                               .quantises = activations == ActivationKind::quantised};
+    auto core = op::OperatorCore::create(world, weights, kind, options, valid);
+    if (!core.ok()) return core.status();
+    impl->take(std::move(core).value());
+    return AllGatherGemmDequant(std::move(impl));
+  });
 }
 
 Status AllGatherGemmDequant::run(const AllGatherGemmDequantCall& call) {
   return impl_->run(call, op::Phase::fused);
 }
 Result<Matrix> AllGatherGemmDequant::acquire_input(std::int64_t rows) {
-  return impl_->core().acquire_input(rows);
+  return impl_->core().enter([&] { return impl_->core().acquire_input(rows); });
 }
 std::int64_t AllGatherGemmDequant::chunks(std::int64_t rows) const {
   return impl_->core().pipeline().plan(rows).chunks();

@@ -14,8 +14,11 @@ namespace tandem::op {
 
 class AllGatherGemmDequantImpl {
  public:
-  AllGatherGemmDequantImpl(std::unique_ptr<OperatorCore> core, const Dequantisation& given,
-                           ActivationKind activations);
+  explicit AllGatherGemmDequantImpl(ActivationKind activations) : activations_(activations) {}
+  /// Checks and copies the factors, for weights that outlive this.
+  Status prepare(const block::PackedB& b, const Dequantisation& given);
+  /// Before anything else: what was made on all ranks.
+  void take(std::unique_ptr<OperatorCore> core) { core_ = std::move(core); }
 
   Status run(const AllGatherGemmDequantCall& call, Phase phase);
   /// Not collective: multiplies and dequantises A that lies gathered in local memory.

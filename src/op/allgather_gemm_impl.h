@@ -13,9 +13,12 @@ namespace tandem::op {
 
 class AllGatherGemmImpl {
  public:
-  explicit AllGatherGemmImpl(std::unique_ptr<OperatorCore> core) : core_(std::move(core)) {}
+  /// Before anything else: what was made on all ranks.
+  void take(std::unique_ptr<OperatorCore> core) { core_ = std::move(core); }
 
   Status run(const AllGatherGemmCall& call, Phase phase);
+  /// Not collective: multiplies A that lies gathered in local memory.
+  Status multiply(ConstMatrix gathered, std::span<const std::int64_t> rows, Matrix c);
   [[nodiscard]] OperatorCore& core() { return *core_; }
 
  private:

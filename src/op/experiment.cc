@@ -63,9 +63,7 @@ class GemmExperiment final : public Experiment {
     return op_->impl().run({.a = a(), .c = {}, .rows = spec_.rows, .gathered_a = gathered()},
                            Phase::gather);
   }
-  Status multiply() override {
-    return op_->impl().core().pipeline().multiply(gathered(), nullptr, spec_.rows, {.c = c()});
-  }
+  Status multiply() override { return op_->impl().multiply(gathered(), spec_.rows, c()); }
   void describe(Measurement& out) override { describe_operator(*weights_, *op_, spec_, out); }
 
  protected:

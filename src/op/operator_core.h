@@ -4,21 +4,44 @@
 // call's rows, its A and its gathered A. An operator adds what its outputs need.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/guarded.h"
 #include "op/pipeline.h"
 #include "tandem/weights.h"
 
 namespace tandem::op {
 
+/// What the rows of A bring along, or become on their way.
+struct Activations {
+  bool row_scales = false;  ///< a scale per row travels with them
+  bool quantises = false;   ///< they are floats, and travel as s8 with scales
+};
+
 class OperatorCore {
  public:
-  /// Collective. `a_types` are the types that run() takes for A.
-  static Result<std::unique_ptr<OperatorCore>> create(const World& world, PackedWeights weights,
-                                                      const Travelling& what, bool quantises,
-                                                      StreamOptions options);
+  /// Collective. `valid` is what the operator found in its own arguments. Where it, the weights or
+  /// the options are not right on some rank, every rank gets an error that names that rank.
+  static Result<std::unique_ptr<OperatorCore>> create(const World& world,
+                                                      const Result<PackedWeights>& weights,
+                                                      Activations activations,
+                                                      StreamOptions options, const Status& valid);
+
+  /// The edge of every call of an operator: in the process that made it, one at a time, and what is
+  /// thrown inside becomes a Status. `work` returns a Status or a Result.
+  template <class Work>
+  auto enter(Work&& work) -> decltype(work()) {
+    if (Status status = world_->check_process(); !status.ok()) return status;
+    // Acquire: pairs with the release below, so that a call sees what the last one left, whichever
+    // thread made it.
+    if (busy_.exchange(true, std::memory_order_acquire)) return busy();
+    auto result = base::guarded(std::forward<Work>(work));
+    busy_.store(false, std::memory_order_release);
+    return result;
+  }
 
   /// The rows of every rank: `given`, or a.rows for each when it is empty.
   [[nodiscard]] std::span<const std::int64_t> rows_of(std::span<const std::int64_t> given,
@@ -40,9 +63,17 @@ class OperatorCore {
   }
 
  private:
-  OperatorCore(PackedWeights weights, StreamOptions options, bool quantises)
-      : weights_(std::move(weights)), options_(options), quantises_(quantises) {}
+  OperatorCore(std::shared_ptr<symm::World> world, PackedWeights weights, StreamOptions options,
+               bool quantises)
+      : world_(std::move(world)),
+        weights_(std::move(weights)),
+        options_(options),
+        quantises_(quantises),
+        even_rows_(static_cast<std::size_t>(world_->size())) {}
+  [[nodiscard]] static Status busy();
 
+  std::shared_ptr<symm::World> world_;
+  std::atomic<bool> busy_{false};
   PackedWeights weights_;
   StreamOptions options_;
   bool quantises_;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pipeline: creation, then the life of a call in run().
+// Pipeline: the life of a call. Start reading at run(). How a pipeline is made: pipeline_create.cc.
 #include "op/pipeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/guarded.h"
-#include "op/link_tiles.h"
-#include "platform/delay.h"
-#include "platform/topology.h"
 #include "tile/contract.h"
 
 namespace tandem::op {
@@ -20,107 +18,8 @@ namespace {
 /// takes 5 to 50 µs, copying 64 KiB about 5.
 constexpr std::int64_t kInlineBytes = 64 << 10;
 constexpr std::int64_t kInlineParcels = 64;
-constexpr std::size_t align(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
-
-Result<std::unique_ptr<Pipeline>> Pipeline::create(std::shared_ptr<symm::World> world,
-                                                   const block::PackedB& weights,
-                                                   const Travelling& what, bool quantises,
-                                                   const StreamOptions& options) {
-  std::unique_ptr<Pipeline> self(new Pipeline);
-  self->world_ = std::move(world);
-  self->weights_ = &weights;
-  self->options_ = options;
-  self->what_ = what;
-  self->quantises_ = quantises;
-  self->workspace_ = WorkspacePlan(self->world_->size(), what, options);
-  self->blocking_ = block::blocking_for(*weights.kernel, platform::cache_sizes());
-  self->policy_ = {.k = weights.k,
-                   .element_bytes = static_cast<std::int64_t>(size_of(what.type)),
-                   .tile_m = options.tile_m,
-                   .tile_k = options.tile_k,
-                   .block_rows = self->blocking_.mc,
-                   .whole_rows = quantises,
-                   .stage_rows = self->workspace_.stage_rows};
-
-  // A rank that fails alone says so before the others wait for it in create_window().
-  const Status local = self->allocate();
-  const auto neighbours = static_cast<int>(self->world_->machines().local_ranks().size());
-  LinkBelief belief = believe(weights, options, neighbours);
-  auto codes = self->world_->exchange({static_cast<std::int64_t>(local.code()),
-                                       belief.row_picoseconds, belief.bytes_per_second,
-                                       belief.latency_nanoseconds, belief.row_quantum});
-  if (!local.ok()) return local;
-  if (!codes.ok()) return codes.status();
-  for (std::size_t r = 0; r < codes->size(); ++r) {
-    const auto code = static_cast<StatusCode>((*codes)[r][0]);
-    if (code == StatusCode::kOk) continue;
-    return Status(
-        code, fmt::format("rank {} could not create its part of the operator: {}", r, name(code)));
-  }
-  if (plans_for_link(options)) {
-    for (const symm::Terms& t : *codes) belief = belief.slower({t[1], t[2], t[3], t[4]});
-    plan_for_link(belief, self->world_->size(), options.max_rows, self->policy_);
-  }
-  self->shared_rows_ = shared_rows(belief, weights, options, neighbours, self->blocking_.mc);
-  if (Status status = self->create_window(); !status.ok()) return status;
-  return self;
-}
-
-Status Pipeline::allocate() {
-  const tile::Kernel& kernel = *weights_->kernel;
-  const std::size_t a_bytes = align(block::packed_a_bytes(kernel, blocking_));
-  const std::size_t each = a_bytes + align(block::accumulator_bytes(kernel, blocking_));
-  const int threads = options_.compute_threads;
-  auto memory =
-      platform::PageBuffer::create(each * static_cast<std::size_t>(threads), /*huge=*/true);
-  if (!memory.ok()) return memory.status();
-  scratch_memory_ = std::move(memory).value();
-  for (int t = 0; t < threads; ++t) {
-    std::byte* at = scratch_memory_.data() + static_cast<std::size_t>(t) * each;
-    scratch_.push_back({at, at + a_bytes,
-                        std::vector<const std::byte*>(static_cast<std::size_t>(blocking_.mc)),
-                        std::vector<float>(static_cast<std::size_t>(blocking_.mc))});
-  }
-
-  auto compute_team = platform::Team::create(threads - 1, "tandem-compute", world_->spin(threads));
-  if (!compute_team.ok()) return compute_team.status();
-  compute_team_ = std::move(compute_team).value();
-  // Lanes never poll between calls: they share the cores with the compute threads.
-  auto lane_team = platform::Team::create(options_.comm_threads, "tandem-lane", platform::Spin{},
-                                          platform::Pace::brief);
-  if (!lane_team.ok()) return lane_team.status();
-  lane_team_ = std::move(lane_team).value();
-  return {};
-}
-
-Status Pipeline::create_window() {
-  const int ranks = world_->size();
-  const bool pulls = options_.transfer == Transfer::pull;
-  auto window = world_->create_window({.bytes = workspace_.total,
-                                       .counters = 2 * ranks + ranks * options_.comm_threads,
-                                       .threads = options_.compute_threads,
-                                       .mirror_offset = workspace_.rings_at,
-                                       .mirror_bytes = pulls ? workspace_.ring_bytes() : 0});
-  if (!window.ok()) return window.status();
-  window_ = std::move(window).value();
-  for (int lane = 0; lane < options_.comm_threads; ++lane) {
-    lanes_.push_back(transport::make_lane(options_.transport, *window_, lane, options_.timeout));
-  }
-  send_steps_ = send_steps();
-  return {};
-}
-
-std::vector<stream::SendStep> Pipeline::send_steps() const {
-  using stream::SendOrder;
-  SendOrder order = SendOrder::by_peer;
-  if (options_.transfer == Transfer::pull) {
-    if (options_.transport.kind == TransportKind::mpi) order = SendOrder::by_machine;
-    if (options_.transport.kind == TransportKind::shm) order = SendOrder::together;
-  }
-  return stream::plan_sends(order, window_->machines(), rank(), size(), quantises_);
-}
 
 stream::StageRing Pipeline::ring(int source) const {
   return {.first = stages_before_[static_cast<std::size_t>(source)],
@@ -159,8 +58,22 @@ std::vector<stream::Shard> Pipeline::shards(const PipelineCall& call,
 }
 
 bool Pipeline::is_in_place(const ConstMatrix& a) const {
-  return options_.transfer == Transfer::pull && a.stride == policy_.k &&
+  return input_for_ == call_ + 1 && a.stride == policy_.k &&
          a.data == window_->data(rank()) + workspace_.ring_offset(rank()) + ring(rank()).offset(0);
+}
+
+bool Pipeline::in_window(const ConstMatrix& m) const {
+  const std::int64_t elements = m.rows > 0 ? (m.rows - 1) * m.stride + m.cols : 0;
+  return window_->overlaps(m.data, static_cast<std::size_t>(elements) * size_of(m.type));
+}
+
+Status Pipeline::check_place(const ConstMatrix& a) const {
+  if (!in_window(a) || is_in_place(a)) return {};
+  return {StatusCode::kInvalidArgument,
+          fmt::format("a lies in this operator's window, but not in a place for call {}: what "
+                      "acquire_input() gives is good for the next call only; ask before each call, "
+                      "or pass memory of your own",
+                      call_ + 1)};
 }
 
 bool Pipeline::sends_inline(const stream::SendJob& job) const {
@@ -201,26 +114,80 @@ Status Pipeline::compute(stream::ComputeJob& job, const stream::Arrivals& arriva
 
   const int workers =
       static_cast<int>(std::clamp<std::int64_t>(tasks.tasks() - 1, 0, compute_team_->size()));
-  compute_team_->start(workers, [&](int w) {
-    return stream::compute(job, arrivals, tasks, scratch_[static_cast<std::size_t>(w) + 1]);
-  });
-  const Status own =
-      base::guarded([&] { return stream::compute(job, arrivals, tasks, scratch_[0]); });
-  const Status workers_status = compute_team_->join();
-  return own.ok() ? workers_status : own;
+  // Who fails ends the call for all at once: nobody else would do its tasks, nor tell its peers.
+  const auto work = [&](int thread) {
+    Status status = base::guarded([&] {
+      return stream::compute(job, arrivals, tasks, scratch_[static_cast<std::size_t>(thread)]);
+    });
+    return status.ok() || arrivals.window() == nullptr ? status : fail(status);
+  };
+  compute_team_->start(workers, [&work](int member) { return work(member + 1); });
+  const Status own = work(0);
+  const Status others = compute_team_->join();
+  return own.ok() ? others : own;
 }
 
-Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase) {
-  if (Status failed = window_->failure(); !failed.ok()) return failed;
+Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase,
+                     const Status& valid) {
+  const bool in_place = is_in_place(call.a);
+  input_for_ = 0;
+  if (Status status = begin(); !status.ok()) return status;
+  if (size() == 1 && !valid.ok()) return valid;
+
   const std::uint64_t number = ++call_;
+  stream::CallHeader own{.call = number,
+                         .ranks = size(),
+                         .phase = static_cast<std::int32_t>(phase),
+                         .refused = valid.ok() ? 0 : 1,
+                         .k = policy_.k};
+  if (valid.ok()) std::copy(rows.begin(), rows.end(), own.rows.begin());
+  stream::CallHeaders headers(*window_, own, static_cast<std::uint32_t>(number - restarted_at_),
+                              workspace_.header_offset(number), header_counter());
+  if (!valid.ok()) return refuse(valid, headers);
+  Status status = base::guarded([&] { return perform(call, rows, phase, in_place, headers); });
+  return status.ok() ? status : fail(status);
+}
 
-  stream::CallHeader own{
-      .call = number, .ranks = size(), .phase = static_cast<std::int32_t>(phase), .k = policy_.k};
-  std::copy(rows.begin(), rows.end(), own.rows.begin());
-  stream::CallHeaders headers(*window_, own, workspace_.header_offset(number), header_counter());
+Status Pipeline::begin() {
+  Status failure = window_->failure();
+  if (failure.ok() || !window_->refused()) return failure;
+  if (Status status = window_->restart(); !status.ok()) return status;
+  for (const auto& lane : lanes_) lane->forget();
+  restarted_at_ = call_;
+  stages_before_ = {};
+  base_ = {};
+  return {};
+}
+
+Status Pipeline::refuse(const Status& reason, stream::CallHeaders& headers) {
+  Status told = base::guarded([&]() -> Status {
+    for (int step = 1; step < size(); ++step) headers.publish((rank() + step) % size());
+    // Some may still be in the call before this one, which is to end well.
+    if (Status status = headers.wait_for_all(options_.timeout); !status.ok()) return status;
+    (void)window_->fail({reason.code(), fmt::format("rank {} refuses call {}: {}", rank(), call_,
+                                                    reason.message())},
+                        /*refused=*/true);
+    return {};
+  });
+  if (!told.ok()) (void)fail(told);
+  return reason;
+}
+
+Status Pipeline::fail(const Status& failure) const {
+  if (failure.code() != StatusCode::kOutOfMemory) return window_->fail(failure);
+  const Status named = base::guarded([&]() -> Status {
+    return {failure.code(),
+            fmt::format("rank {} ran out of memory in call {}: {}; use smaller shapes or fewer "
+                        "ranks, or free memory, and make the operator again",
+                        rank(), call_, failure.message())};
+  });
+  return window_->fail(named);
+}
+
+Status Pipeline::perform(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase,
+                         bool in_place, stream::CallHeaders& headers) {
   const stream::Arrivals arrivals(shards(call, rows), options_.comm_threads, window_.get(),
-                                  &headers, number);
-
+                                  &headers, call_);
   const stream::SendJob send{.shard = call.a,
                              .type = what_.type,
                              .kernel = weights_->kernel,
@@ -230,17 +197,20 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
                              .steps = send_steps_,
                              .lanes = options_.comm_threads,
                              .transfer = options_.transfer,
-                             .in_place = is_in_place(call.a),
+                             .in_place = in_place,
                              .shared = window_->machines().local_ranks().size() > 1,
                              .place = workspace_.ring_offset(rank()),
                              .ring = ring(rank()),
                              .progress_counter = progress_counter(rank()),
                              .stage_counter = stage_counter(),
-                             .call = number,
+                             .call = call_,
                              .timeout = options_.timeout};
   const auto send_lane = [&](int lane) {
-    return stream::send_shard(send, lane, *lanes_[static_cast<std::size_t>(lane)], *window_,
-                              headers);
+    Status status = base::guarded([&] {
+      return stream::send_shard(send, lane, *lanes_[static_cast<std::size_t>(lane)], *window_,
+                                headers);
+    });
+    return status.ok() ? status : fail(status);
   };
   const int lanes = static_cast<int>(lanes_.size());
   const bool sends = size() > 1 || quantises_;
@@ -251,16 +221,18 @@ Status Pipeline::run(const PipelineCall& call, std::span<const std::int64_t> row
     lane_team_->start(lanes, send_lane);
   }
 
+  // From here to the join nothing may be thrown: the lanes use what lies on this stack.
   stream::ComputeJob job{.weights = weights_, .output = call.output, .timeout = options_.timeout};
   if (phase == Phase::gather) job.output.c = {};
-  Status status = sent.ok() ? compute(job, arrivals) : sent;
+  Status status = sent;
+  if (status.ok()) status = base::guarded([&] { return compute(job, arrivals); });
+  if (!status.ok()) status = fail(status);
   sent = lane_team_->join();
   if (status.ok()) status = sent;
   // A rank that brings no rows may still disagree; and no call ends before all have begun it.
   if (status.ok()) status = arrivals.wait_headers(options_.timeout);
-  if (!status.ok()) return window_->fail(status);
-  advance(arrivals.shards());
-  return {};
+  if (status.ok()) advance(arrivals.shards());
+  return status;
 }
 
 void Pipeline::advance(std::span<const stream::Shard> shards) {
@@ -296,7 +268,7 @@ Status Pipeline::multiply(ConstMatrix gathered, const float* row_scales,
 }
 
 Result<Matrix> Pipeline::acquire_input(std::int64_t rows) {
-  if (Status failed = window_->failure(); !failed.ok()) return failed;
+  if (Status status = begin(); !status.ok()) return status;
   const stream::StageRing next = ring(rank());
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
@@ -305,6 +277,7 @@ Result<Matrix> Pipeline::acquire_input(std::int64_t rows) {
                                         options_.timeout);
     if (!status.ok()) return status;
   }
+  input_for_ = call_ + 1;
   return dense(window_->data(rank()) + workspace_.ring_offset(rank()) + next.offset(0),
                weights_->kernel->type, rows, policy_.k);
 }

@@ -46,8 +46,11 @@ class Pipeline {
                                                   const Travelling& what, bool quantises,
                                                   const StreamOptions& options);
 
-  /// Collective. Phase::gather leaves C alone.
-  Status run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase);
+  /// Collective. Phase::gather leaves C alone. `valid` says whether this rank's arguments are;
+  /// where they are not, the others are told, and every rank's call returns an error with this rank
+  /// and the reason. After that, and after kMismatch, the pipeline can be called again.
+  Status run(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase,
+             const Status& valid);
   /// Not collective: the same multiply over gathered A that lies in local memory.
   Status multiply(ConstMatrix gathered, const float* row_scales, std::span<const std::int64_t> rows,
                   const stream::Output& output);
@@ -55,6 +58,9 @@ class Pipeline {
   Result<Matrix> acquire_input(std::int64_t rows);
   /// True for the view that acquire_input() gave for the next call.
   [[nodiscard]] bool is_in_place(const ConstMatrix& a) const;
+  /// kInvalidArgument for rows in any other place of this window.
+  [[nodiscard]] Status check_place(const ConstMatrix& a) const;
+  [[nodiscard]] bool in_window(const ConstMatrix& m) const;
 
   [[nodiscard]] stream::ChunkPlan plan(std::int64_t rows) const { return {policy_, rows}; }
   [[nodiscard]] std::int64_t window_bytes() const {
@@ -64,11 +70,14 @@ class Pipeline {
   [[nodiscard]] int size() const { return window_->size(); }
 
  private:
-  Pipeline() = default;
+  Pipeline(std::shared_ptr<symm::World> world, const block::PackedB& weights,
+           const Travelling& what, bool quantises, const StreamOptions& options);
 
   /// What a rank needs for itself: scratch memory and threads.
   Status allocate();
   Status create_window();
+  /// What stands on the window: lanes, and to whom they send.
+  Status equip(symm::Window& window);
   /// To whom this rank sends, and in which order.
   [[nodiscard]] std::vector<stream::SendStep> send_steps() const;
 
@@ -84,12 +93,19 @@ class Pipeline {
   [[nodiscard]] std::vector<stream::Shard> shards(const PipelineCall& call,
                                                   std::span<const std::int64_t> rows) const;
   [[nodiscard]] bool sends_inline(const stream::SendJob& job) const;
+  /// Ok when a call may begin. Collective where the last one was refused: counting begins anew.
+  Status begin();
+  Status refuse(const Status& reason, stream::CallHeaders& headers);
+  Status perform(const PipelineCall& call, std::span<const std::int64_t> rows, Phase phase,
+                 bool in_place, stream::CallHeaders& headers);
   Status compute(stream::ComputeJob& job, const stream::Arrivals& arrivals);
+  /// Ends this call on every rank; the failure that stands. Of memory, it names this rank.
+  Status fail(const Status& failure) const;
   /// Moves the counts on to the next call.
   void advance(std::span<const stream::Shard> shards);
 
   std::shared_ptr<symm::World> world_;
-  const block::PackedB* weights_ = nullptr;
+  const block::PackedB* weights_;
   StreamOptions options_;
   Travelling what_;
   bool quantises_ = false;
@@ -103,7 +119,9 @@ class Pipeline {
   std::unique_ptr<platform::Team> lane_team_, compute_team_;
   platform::PageBuffer scratch_memory_;
   std::vector<stream::Scratch> scratch_;
-  std::uint64_t call_ = 0;                                ///< number of the last call
+  std::uint64_t call_ = 0;          ///< number of the last call
+  std::uint64_t restarted_at_ = 0;  ///< the call after which counting began anew
+  std::uint64_t input_for_ = 0;     ///< the call that acquire_input() gave a place for; 0 = none
   std::array<std::uint64_t, kMaxRanks> stages_before_{};  ///< stages of all calls so far, by source
   std::array<std::array<std::uint32_t, kMaxLanes>, kMaxRanks>
       base_{};  ///< progress before the next call

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "platform/environment.h"
 #include "symm/world.h"
 
@@ -31,7 +32,10 @@ Result<World> join(int rank, int size, int fd, std::chrono::milliseconds timeout
   static std::mutex mutex;
   static std::weak_ptr<symm::World> joined;
   const std::lock_guard lock(mutex);
-  if (std::shared_ptr<symm::World> world = joined.lock()) return World(std::move(world));
+  if (std::shared_ptr<symm::World> world = joined.lock()) {
+    if (Status s = world->check_process(); !s.ok()) return s;
+    return World(std::move(world));
+  }
   auto world = symm::join_world(rank, size, fd, timeout);
   if (!world.ok()) return world.status();
   joined = *world;
@@ -41,7 +45,7 @@ Result<World> join(int rank, int size, int fd, std::chrono::milliseconds timeout
 }  // namespace
 
 Result<std::vector<World>> World::threads(int size, WorldOptions options) {
-  return wrap(symm::make_thread_worlds(size, options.timeout));
+  return base::guarded([&] { return wrap(symm::make_thread_worlds(size, options.timeout)); });
 }
 
 Result<World> World::from_environment() {
@@ -86,12 +90,21 @@ std::chrono::milliseconds World::timeout() const { return impl_->timeout(); }
 
 Status World::barrier() const { return impl_->barrier(); }
 
+Status World::refuse(const Status& reason) const {
+  if (!reason.ok()) return impl_->refuse(reason);
+  return {StatusCode::kInvalidArgument,
+          "a refusal needs a reason; pass the status of what went wrong"};
+}
+
 Result<std::vector<double>> World::all_gather(double value) const {
-  auto all = impl_->exchange({std::bit_cast<std::int64_t>(value)});
-  if (!all.ok()) return all.status();
-  std::vector<double> values;
-  for (const symm::Terms& terms : *all) values.push_back(std::bit_cast<double>(terms[0]));
-  return values;
+  return base::guarded([&]() -> Result<std::vector<double>> {
+    const symm::Terms own{std::bit_cast<std::int64_t>(value)};
+    auto all = impl_->exchange(symm::Collective::all_gather, own);
+    if (!all.ok()) return all.status();
+    std::vector<double> values;
+    for (const symm::Terms& terms : *all) values.push_back(std::bit_cast<double>(terms[0]));
+    return values;
+  });
 }
 
 }  // namespace tandem

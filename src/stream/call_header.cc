@@ -22,22 +22,42 @@ bool CallHeaders::verified(int source) {
   if (source == window_.rank()) return true;
   // Relaxed: the flag only saves the comparison below; the chunk counters order the data.
   if (known.load(std::memory_order_relaxed)) return true;
-  if (!window_.test(counter(source), static_cast<std::uint32_t>(own_.call))) return false;
+  if (!arrived(source)) return false;
   CallHeader theirs;
   std::memcpy(&theirs, window_.data(window_.rank()) + slot(source), sizeof theirs);
+  if (theirs.refused != 0) return false;
   if (Status status = compare_headers(own_, window_.rank(), theirs, source); !status.ok()) {
-    (void)window_.fail(status);
+    if (all_arrived()) (void)window_.fail(status, /*refused=*/true);
     return false;
   }
   known.store(true, std::memory_order_relaxed);
   return true;
 }
 
+bool CallHeaders::arrived(int source) const {
+  return source == window_.rank() || window_.test(counter(source), expected_);
+}
+
+bool CallHeaders::all_arrived() const {
+  for (int r = 0; r < window_.size(); ++r) {
+    if (!arrived(r)) return false;
+  }
+  return true;
+}
+
+Status CallHeaders::wait_for_all(std::chrono::milliseconds timeout) const {
+  const auto missing = [this](int r) {
+    return arrived(r) ? std::optional<WaitDetail>() : std::optional<WaitDetail>(detail(r));
+  };
+  return window_.wait([this] { return all_arrived(); }, missing,
+                      platform::Deadline::after(timeout));
+}
+
 WaitDetail CallHeaders::detail(int source) const {
   return {.rank = source,
           .call = own_.call,
           .chunk = -1,
-          .expected = static_cast<std::uint32_t>(own_.call),
+          .expected = expected_,
           .seen = window_.read(counter(source))};
 }
 

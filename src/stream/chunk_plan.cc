@@ -24,6 +24,29 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 
 }  // namespace
 
+std::uint64_t TilePolicy::hash() const {
+  const std::int64_t parts[] = {k,
+                                element_bytes,
+                                tile_m,
+                                tile_k,
+                                block_rows,
+                                whole_rows,
+                                stage_rows,
+                                link_tile_m,
+                                link_tile_k,
+                                tile::kKc,
+                                kMinChunkBytes,
+                                kMaxChunks,
+                                kTargetChunks,
+                                kRowQuantum};
+  // FNV-1a, over 64-bit words.
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::int64_t part : parts) {
+    hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
 ChunkPlan::ChunkPlan(const TilePolicy& policy, std::int64_t rows) : rows_(rows), k_(policy.k) {
   // A shard that the multiply takes in one go is cut along K only: each arrival lets the multiply
   // go on to the next K-block, and B is still read once.

@@ -26,6 +26,9 @@ struct TilePolicy {
   std::int64_t link_tile_m = 0, link_tile_k = 0;
 
   static constexpr std::int64_t kNoStages = std::int64_t{1} << 62;
+
+  /// The same for policies, and versions of the library, that cut every shard alike.
+  [[nodiscard]] std::uint64_t hash() const;
 };
 
 /// Rows [row0, row0 + rows) × columns [k0, k0 + cols) of a shard.

@@ -9,7 +9,7 @@
 
 namespace tandem::symm {
 
-FailureRecord::Published FailureRecord::publish(const Status& failure) {
+FailureRecord::Published FailureRecord::publish(const Status& failure, bool refused) {
   std::uint32_t none = kNone;
   // Nothing is read or passed on at this point, the exchange only elects a writer: relaxed.
   if (state_.compare_exchange_strong(none, kWriting, std::memory_order_relaxed)) {
@@ -17,6 +17,7 @@ FailureRecord::Published FailureRecord::publish(const Status& failure) {
     length_ = static_cast<std::uint32_t>(std::min(message.size(), kTextBytes));
     std::memcpy(text_, message.data(), length_);
     code_ = failure.code();
+    refused_ = refused;
     has_wait_ = failure.wait().has_value();
     wait_ = failure.wait().value_or(WaitDetail{});
     // Release: pairs with the acquire in published().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FailureRecord: the first failure of a world or a window, in shared memory, so that every rank
-// returns the same error. Written once, never cleared.
+// returns the same error. Written once; cleared only where all ranks agree to (a refusal).
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,9 @@ class alignas(kCacheLine) FailureRecord {
     Status standing;     ///< the failure that stands
     bool first = false;  ///< it is the one that was given now
   };
-  /// Publishes `failure` unless one stands already. The caller rings the doorbells.
-  Published publish(const Status& failure);
+  /// Publishes `failure` unless one stands already. The caller rings the doorbells. `refused`: it
+  /// ended a call, and the next one may succeed.
+  Published publish(const Status& failure, bool refused = false);
 
   /// Ok, or the failure that stands. One acquire load when there is none.
   [[nodiscard]] Status read() const;
@@ -27,6 +28,10 @@ class alignas(kCacheLine) FailureRecord {
     // Acquire: pairs with the release in publish(), so that the text is complete.
     return state_.load(std::memory_order_acquire) == kPublished;
   }
+  /// Whether the failure that stands is a refusal.
+  [[nodiscard]] bool refused() const { return published() && refused_; }
+  /// No rank may be looking.
+  void clear() { state_.store(kNone, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint32_t kNone = 0, kWriting = 1, kPublished = 2;
@@ -38,6 +43,7 @@ class alignas(kCacheLine) FailureRecord {
   std::uint32_t length_ = 0;
   StatusCode code_ = StatusCode::kOk;
   bool has_wait_ = false;
+  bool refused_ = false;
   WaitDetail wait_;
   char text_[kTextBytes] = {};
 };

@@ -50,8 +50,8 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
   RankEntry& entry = world_->entry(source);
   switch (note.kind) {
     case NoteKind::exchange:
-      if (text.size() != sizeof(Terms)) return false;
-      std::memcpy(&entry.terms[note.number % kExchangeSlots], text.data(), text.size());
+      if (text.size() != sizeof(Offer)) return false;
+      std::memcpy(&entry.offers[note.number % kExchangeSlots], text.data(), text.size());
       // Release: pairs with the load in World::exchange_locked(). seq_cst: S1 of doorbell.h.
       entry.exchanged.store(note.number, std::memory_order_seq_cst);
       for (int r : machines_.local_ranks()) world_->entry(r).bell.ring_if_asleep();
@@ -72,7 +72,7 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
         (void)world_->control().failure.publish(failure.status());
         world_->ring_all();
       } else if (const auto window = find(note.window)) {
-        (void)window->failure().publish(failure.status());
+        (void)window->failure().publish(failure.status(), failure.refused != 0);
         window->ring_all();
       }
       return true;

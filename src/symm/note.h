@@ -14,7 +14,7 @@
 namespace tandem::symm {
 
 enum class NoteKind : std::uint32_t {
-  exchange,     ///< terms of an exchange: text; `number`
+  exchange,     ///< offer of an exchange: text; `number`. Behind the rank's cargo where `peer` is 1
   left_world,   ///< the rank has left
   failure,      ///< of a window, or of the world: text
   put,          ///< text goes to `peer`'s part at `offset`
@@ -56,6 +56,8 @@ struct Cargo {
 struct FailureText {
   std::uint32_t code = 0;
   std::uint32_t has_wait = 0;
+  std::uint32_t refused = 0;  ///< FailureRecord::refused()
+  std::uint32_t spare = 0;
   WaitDetail wait;
   std::uint32_t length = 0;
   char message[1024] = {};

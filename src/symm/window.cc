@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guarded.h"
 #include "platform/delay.h"
 #include "platform/process.h"
 #include "symm/inbox.h"
@@ -25,12 +26,17 @@ Window::Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memor
       spin_(world_->spin(spec.threads)) {}
 
 Window::~Window() {
-  if (platform::process_id() != world_->process_) return;
+  if (platform::process_id() != world_->process_ || !memory_) return;
   memory_->leave(rank_);
-  // Ahead of the news that this rank has left, even if another one tells it too: whoever heard of
-  // the leaving first would take this rank for the culprit.
-  if (const Status failed = failure(); !failed.ok()) world_->tell_failure(failed, memory_->id());
-  world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
+  (void)base::guarded([&] {
+    // Ahead of the news that this rank has left, even if another one tells it too: whoever heard of
+    // the leaving first would take this rank for the culprit.
+    if (const Status failed = failure(); !failed.ok()) {
+      world_->tell_failure(failed, memory_->id(), refused());
+    }
+    world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
+    return Status();
+  });
   // A rank of another machine still acts on this memory until its own word of leaving is here.
   std::uint64_t dropped = std::uint64_t{1} << rank_;
   for (int r = 0; r < size_; ++r) {
@@ -118,11 +124,29 @@ Status Window::wait_until(int index, std::uint32_t target, WaitDetail detail,
 
 void Window::wake() { memory_->bell(rank_).ring(); }
 
-Status Window::fail(const Status& failure) {
-  const auto [standing, first] = memory_->failure().publish(failure);
-  memory_->ring_all();
-  if (first) world_->tell_failure(failure, memory_->id());
-  return standing;
+Status Window::fail(const Status& failure, bool refused) {
+  return base::guarded([&] {
+    const auto [standing, first] = memory_->failure().publish(failure, refused);
+    memory_->ring_all();
+    if (first) world_->tell_failure(failure, memory_->id(), refused);
+    return standing;
+  });
+}
+
+Status Window::restart() {
+  const Terms own{static_cast<std::int64_t>(memory_->id())};
+  // All have left the call that was refused, and what they sent in it is here.
+  auto all = world_->exchange(Collective::restart, own);
+  if (!all.ok()) return all.status();
+  if (std::any_of(all->begin(), all->end(), [&](const Terms& t) { return t[0] != own[0]; })) {
+    return {
+        StatusCode::kMismatch,
+        "ranks call different operators after calls that were refused; every rank must make the "
+        "same sequence of calls"};
+  }
+  memory_->restart();
+  // All counters are 0, and none grows before the next call.
+  return world_->exchange(Collective::restart, Terms{}).status();
 }
 
 Status Window::failure() const { return memory_->failure().read(); }

@@ -47,6 +47,10 @@ class Window {
   /// has memory, and it holds what the owner shipped.
   [[nodiscard]] std::byte* data(int rank) const { return memory_->data(rank); }
   [[nodiscard]] const Machines& machines() const;
+  /// Whether any of these bytes is in this window's address space.
+  [[nodiscard]] bool overlaps(const void* data, std::size_t bytes) const {
+    return memory_->overlaps(data, bytes);
+  }
 
   /// Copies into a peer's part (or one's own). To another machine `bytes` travel as notes: meant
   /// for little; RemoteLane ships what is large.
@@ -81,8 +85,14 @@ class Window {
   [[nodiscard]] bool has_left(int rank) const { return memory_->has_left(rank); }
 
   /// Publishes the first failure of this window to all ranks and wakes them; returns the failure
-  /// that stands (an earlier one wins).
-  Status fail(const Status& failure);
+  /// that stands (an earlier one wins). `refused`: after it the window can be used again, once all
+  /// ranks have called restart().
+  Status fail(const Status& failure, bool refused = false);
+  /// Whether the failure that stands is such a refusal.
+  [[nodiscard]] bool refused() const { return memory_->failure().refused(); }
+  /// Collective, when the window was refused and this rank's threads have left it: counters begin
+  /// at 0 again, on every rank, and no failure stands. The payload stays where and as it is.
+  Status restart();
   /// Ok, or the published failure. Cheap: one acquire load when there is none.
   [[nodiscard]] Status failure() const;
 
@@ -101,7 +111,7 @@ class Window {
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
 
   std::shared_ptr<World> world_;
-  std::shared_ptr<WindowMemory> memory_;
+  std::shared_ptr<WindowMemory> memory_;  // null where it was never made on all ranks
   const WindowSpec spec_;
   const int rank_, size_;
   platform::Spin spin_;

@@ -132,6 +132,12 @@ bool WindowMemory::holds(int rank, std::uint64_t offset, std::uint64_t bytes) co
   return offset >= first && offset - first <= length && bytes <= length - (offset - first);
 }
 
+bool WindowMemory::overlaps(const void* data, std::size_t bytes) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(data);
+  const auto begin = reinterpret_cast<std::uintptr_t>(base_);
+  return bytes > 0 && at < begin + mapping_->size() && begin < at + bytes;
+}
+
 bool WindowMemory::has_counter(int rank, int index) const {
   return rank >= 0 && rank < static_cast<int>(world_->control().size) && machines_.local(rank) &&
          index >= 0 && index < spec_.counters;
@@ -184,6 +190,14 @@ void WindowMemory::drop(std::uint64_t ranks) {
   if (dropped == all) {
     world_->file().release(offset_, part_bytes_ * static_cast<std::size_t>(size));
   }
+}
+
+void WindowMemory::restart() {
+  // Relaxed: the collective around it orders this with what the others do before and after.
+  for (int i = 0; i < spec_.counters; ++i) {
+    counter(rank_, i).store(0, std::memory_order_relaxed);
+  }
+  if (rank_ == machines_.leader()) failure().clear();
 }
 
 std::atomic<std::int64_t>& WindowMemory::link_clock(int rank, int direction) const {

@@ -27,6 +27,8 @@ struct WindowSpec {
   /// The range of the payload that peers read in its owner's part. Only this is mirrored on other
   /// machines, so there nothing else of a peer's part may be looked at.
   std::size_t mirror_offset = 0, mirror_bytes = 0;
+  /// A hash of what else its users must agree on: how they cut what travels.
+  std::uint64_t plan = 0;
 };
 
 class WindowMemory {
@@ -49,6 +51,8 @@ class WindowMemory {
   [[nodiscard]] std::byte* data(int rank) const { return part(rank) + payload_offset_; }
   /// Whether [offset, offset + bytes) lies in memory of this rank's part on this machine.
   [[nodiscard]] bool holds(int rank, std::uint64_t offset, std::uint64_t bytes) const;
+  /// Whether any of these bytes is in the mapping of the parts.
+  [[nodiscard]] bool overlaps(const void* data, std::size_t bytes) const;
   [[nodiscard]] bool has_counter(int rank, int index) const;
 
   /// Adds to a counter, with release order after all earlier writes of this thread, and wakes its
@@ -66,6 +70,10 @@ class WindowMemory {
   [[nodiscard]] bool has_left(int rank) const;
   /// These ranks touch the memory no more; gives it back when they are the last.
   void drop(std::uint64_t ranks);
+
+  /// This rank's part as it was when it was new, its payload apart; the machine's lowest rank also
+  /// clears a refusal. No rank may be in a wait of this window, nothing for it under way.
+  void restart();
 
   /// Clocks of the sim transport; see Window::link_clock().
   [[nodiscard]] std::atomic<std::int64_t>& link_clock(int rank, int direction) const;

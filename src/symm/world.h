@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,6 +18,7 @@
 #include "platform/deadline.h"
 #include "platform/park.h"
 #include "symm/machines.h"
+#include "symm/offer.h"
 #include "symm/remote.h"
 #include "symm/window.h"
 #include "tandem/status.h"
@@ -37,9 +39,6 @@ struct MachineSeat {
   std::shared_ptr<Remote> remote;  ///< serves the inbox
 };
 
-/// What exchange() carries from each rank.
-using Terms = std::array<std::int64_t, 16>;
-
 class World : public std::enable_shared_from_this<World> {
  public:
   ~World();  ///< marks the rank as gone: peers that wait for it get kPeerLost
@@ -59,16 +58,28 @@ class World : public std::enable_shared_from_this<World> {
   /// machine together outnumber the cores that they may use.
   [[nodiscard]] platform::Spin spin(int threads) const;
 
-  /// Collective, bounded by timeout(). Every rank's terms, in rank order. After an error the world
-  /// stays failed: the first failure is returned by this and all later calls on every rank.
-  Result<std::vector<Terms>> exchange(const Terms& terms);
+  /// Collective, bounded by timeout(). `own` is what this rank offers, or why it refuses; the
+  /// result is settle() of all offers. A refusal, and kMismatch, end this collective on every rank,
+  /// and the world goes on. After any other error it stays failed: the first failure is returned by
+  /// this and all later calls on every rank. kUnsupported in a forked child.
+  Result<std::vector<Terms>> exchange(Collective what, const Result<Terms>& own);
   /// Collective. An exchange of nothing.
-  Status barrier();
+  Status barrier() { return exchange(Collective::barrier, Terms{}).status(); }
+  /// Takes this rank's place in the next collective, whichever it is: every rank's returns an error
+  /// that names this rank and the reason (not kOk). Returns the reason, or the world's failure.
+  Status refuse(const Status& reason) { return exchange(Collective::barrier, reason).status(); }
 
   /// Collective; every rank passes the same spec (kMismatch names both ranks and values). All
   /// memory is reserved and touched by its owner here, so that exhaustion is kOutOfMemory now and
   /// not a signal later. The memory is given back when the last rank's Window is destroyed.
-  Result<std::unique_ptr<Window>> create_window(const WindowSpec& spec);
+  /// `prepare` is what this rank still has to do for itself before the window is anybody's: when it
+  /// fails, creation does, on every rank.
+  using Prepare = std::function<Status(Window&)>;
+  Result<std::unique_ptr<Window>> create_window(const WindowSpec& spec,
+                                                const Prepare& prepare = {});
+
+  /// Ok in the process that made or joined the world; kUnsupported in one forked from it.
+  [[nodiscard]] Status check_process() const;
 
   /// False before the rank has joined, and when its process has died or its World was destroyed.
   [[nodiscard]] bool alive(int rank) const;
@@ -86,14 +97,20 @@ class World : public std::enable_shared_from_this<World> {
         std::chrono::milliseconds timeout);
   /// Takes this rank's place. Errors: kInvalidArgument (taken).
   Status take_place();
-  Result<std::vector<Terms>> exchange_locked(const Terms& terms, platform::Deadline deadline);
+  Result<std::vector<Terms>> exchange_until(Collective what, const Result<Terms>& own,
+                                            platform::Deadline deadline);
+  Result<std::vector<Offer>> meet(const Offer& own, platform::Deadline deadline);
+  Result<std::unique_ptr<Window>> create_window_locked(const WindowSpec& spec,
+                                                       const Prepare& prepare);
+  /// Publishes the first failure of the world; returns the one that stands.
+  Status fail(const Status& failure);
   /// Why a rank will never do anything again, empty while it may.
   [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
   /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.
   void tell(int peer, const Note& note, std::span<const std::byte> text);
   void tell_all(const Note& note, std::span<const std::byte> text);
   /// Tells every other machine why the world (0), or the window that begins there, has failed.
-  void tell_failure(const Status& failure, std::uint64_t window = 0);
+  void tell_failure(const Status& failure, std::uint64_t window = 0, bool refused = false);
 
   std::shared_ptr<WorldMemory> memory_;
   const Machines machines_;

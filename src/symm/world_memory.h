@@ -14,13 +14,14 @@
 #include "platform/shared_memory.h"
 #include "symm/doorbell.h"
 #include "symm/failure_record.h"
+#include "symm/offer.h"
 #include "symm/world.h"
 #include "tandem/world.h"
 
 namespace tandem::symm {
 
 /// Changed with every change of what follows or of a window's layout.
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::uint64_t kMagic = 0x314d45444e4154ULL;  // "TANDEM1" in memory
 
 /// Exchanges in flight. Two are enough: world.cc has the argument.
@@ -41,7 +42,7 @@ struct RankEntry {
   alignas(kCacheLine) std::atomic<std::uint32_t> exchanged{0};
   Doorbell bell;
   CpuMask cpus{};
-  std::array<Terms, kExchangeSlots> terms{};
+  std::array<Offer, kExchangeSlots> offers{};
 };
 
 struct ControlBlock {

@@ -51,6 +51,9 @@ class Lane {
   /// may stay under way until then, so call it before waiting for anything that a peer does after
   /// their arrival.
   virtual Status flush() = 0;
+  /// Drops what is under way: the call that sent it was refused on every rank, and the counters
+  /// begin anew.
+  virtual void forget() = 0;
 };
 
 /// Puts a parcel's bytes in their place at the peer, when it has any to copy.

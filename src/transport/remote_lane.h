@@ -22,6 +22,9 @@ class RemoteLane final : public Lane {
   /// Returns when the network has taken everything: the memory behind the parcels is free, and
   /// what is still under way arrives without further help of this thread.
   Status flush() override;
+  /// Nothing to drop: what was shipped goes out, and has arrived before the operator begins anew
+  /// (Collective::restart).
+  void forget() override {}
 
  private:
   /// Parcels shipped to a machine, and how many of them have left.

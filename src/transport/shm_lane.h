@@ -13,6 +13,7 @@ class ShmLane final : public Lane {
   explicit ShmLane(symm::Window& window) : window_(window) {}
   Status send(const Parcel& parcel) override;
   Status flush() override { return {}; }
+  void forget() override {}
 
  private:
   symm::Window& window_;

@@ -26,6 +26,7 @@ class SimLane final : public Lane {
   /// calls of send() and flush().
   Status send(const Parcel& parcel) override;
   Status flush() override;
+  void forget() override { under_way_.clear(); }
 
  private:
   using Clock = platform::Clock;

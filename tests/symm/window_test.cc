@@ -197,7 +197,7 @@ TEST_P(WindowTest, FirstFailureWins) {
     EXPECT_GT(stands.message().size(), 700u);
     // All ranks hold the same one: compare its author with everybody's.
     const std::int64_t author = stands.message()[5] - '0';
-    auto all = world.exchange({author});
+    auto all = world.exchange(Collective::all_gather, Terms{author});
     ASSERT_TRUE(all.ok());
     for (const Terms& terms : *all) EXPECT_EQ(terms[0], author);
     // A wait on a failed window returns the failure, with no wait of its own.

@@ -22,7 +22,7 @@ class WorldTest : public ::testing::TestWithParam<Ranks> {};
 
 void exchange_many(World& world, int rounds) {
   for (std::int64_t n = 0; n < rounds; ++n) {
-    auto all = world.exchange({world.rank() + 100 * n, -n});
+    auto all = world.exchange(Collective::all_gather, Terms{world.rank() + 100 * n, -n});
     ASSERT_TRUE(all.ok()) << all.status().message();
     ASSERT_EQ(all->size(), static_cast<std::size_t>(world.size()));
     for (int r = 0; r < world.size(); ++r) {
