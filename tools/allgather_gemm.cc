@@ -51,8 +51,7 @@ Result<std::unique_ptr<Runner>> prepare(const World& world, const Job& job,
                                         const std::vector<Matrix>& inputs) {
   auto weights = PackedWeights::pack(
       inputs[1], {.layout = job.b_layout, .kernel = job.kernel, .threads = job.compute_threads});
-  if (!weights.ok()) return weights.status();
-  auto op = AllGatherGemm::create(world, *weights, job.stream_options());
+  auto op = AllGatherGemm::create(world, weights, job.stream_options());
   if (!op.ok()) return op.status();
   return std::unique_ptr<Runner>(
       std::make_unique<AllGatherGemmRunner>(std::move(op).value(), job, weights->kernel()));

@@ -179,8 +179,7 @@ Result<std::unique_ptr<Runner>> prepare(const World& world, const Job& job,
                                                  .kernel = job.kernel,
                                                  .threads = job.compute_threads,
                                                  .bias = problem.bias});
-  if (!weights.ok()) return weights.status();
-  auto op = AllGatherGemmDequant::create(world, *weights, problem.dequantisation,
+  auto op = AllGatherGemmDequant::create(world, weights, problem.dequantisation,
                                          job.stream_options(), activations_of(job));
   if (!op.ok()) return op.status();
   return std::unique_ptr<Runner>(

@@ -71,10 +71,10 @@ class GemmExperiment final : public Experiment {
     auto weights = PackedWeights::pack(b(), {.layout = spec_.b_layout,
                                              .kernel = spec_.kernel,
                                              .threads = spec_.options.compute_threads});
-    if (!weights.ok()) return weights.status();
-    weights_ = std::move(weights).value();
-    auto made = AllGatherGemm::create(world_, *weights_, options());
+    // Also where packing failed: create() tells the others.
+    auto made = AllGatherGemm::create(world_, weights, options());
     if (!made.ok()) return made.status();
+    weights_ = std::move(weights).value();
     op_.emplace(std::move(made).value());
     return {};
   }
@@ -95,6 +95,11 @@ class DequantExperiment final : public Experiment {
  public:
   DequantExperiment(const World& world, const MeasureSpec& spec)
       : Experiment(world, spec), activations_(*spec.activations) {}
+
+  Status allocate() override {
+    make_factors();
+    return Experiment::allocate();
+  }
 
   Status fused() override {
     Status ready = refresh_input();
@@ -117,16 +122,14 @@ class DequantExperiment final : public Experiment {
   [[nodiscard]] DType travelling_type() const override { return DType::s8; }
 
   Status create_operator() override {
-    make_factors();
     auto weights = PackedWeights::pack(b(), {.layout = spec_.b_layout,
                                              .kernel = spec_.kernel,
                                              .threads = spec_.options.compute_threads,
                                              .bias = bias_});
-    if (!weights.ok()) return weights.status();
-    weights_ = std::move(weights).value();
     auto made =
-        AllGatherGemmDequant::create(world_, *weights_, dequantisation(), options(), activations_);
+        AllGatherGemmDequant::create(world_, weights, dequantisation(), options(), activations_);
     if (!made.ok()) return made.status();
+    weights_ = std::move(weights).value();
     op_.emplace(std::move(made).value());
     return {};
   }
@@ -223,7 +226,7 @@ StreamOptions Experiment::options() const {
   return options;
 }
 
-Status Experiment::prepare() {
+Status Experiment::allocate() {
   const auto make = [](platform::PageBuffer& buffer, std::int64_t elements, DType type) {
     auto made =
         platform::PageBuffer::create(static_cast<std::size_t>(elements) * size_of(type), true);
@@ -238,6 +241,10 @@ Status Experiment::prepare() {
                               make(gathered_memory_, m_ * spec_.k, travelling_type()));
   if (!made.ok()) return made;
   fill_random(b(), seed_b(spec_));
+  return {};
+}
+
+Status Experiment::prepare() {
   if (Status status = create_operator(); !status.ok()) return status;
   if (Status status = refresh_input(); !status.ok()) return status;
   fill_random(a(), spec_.seed, row0_);

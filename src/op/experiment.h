@@ -26,7 +26,9 @@ class Experiment {
   static std::unique_ptr<Experiment> make(const World& world, const MeasureSpec& spec);
   virtual ~Experiment() = default;
 
-  /// Collective: inputs, weights, operator.
+  /// For this rank alone: memory, and what is filled into it.
+  virtual Status allocate();
+  /// Collective: weights, operator, and A where the operator wants it.
   Status prepare();
   /// Collective.
   virtual Status fused() = 0;

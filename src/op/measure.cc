@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "op/experiment.h"
 #include "op/validate.h"
 #include "platform/memory.h"
@@ -37,7 +38,7 @@ Timing summarize(std::vector<double> samples) {
   return {(samples[(n - 1) / 2] + samples[n / 2]) / 2, samples.front(), samples.back()};
 }
 
-Status perform(Experiment& experiment, Mode mode) {
+Status run_once(Experiment& experiment, Mode mode) {
   switch (mode) {
     case kComputeOnly:
       return experiment.multiply();
@@ -71,7 +72,7 @@ Result<Took> time(const World& world, Experiment& experiment, Mode mode) {
   while (Clock::now() < start) platform::pause();
 
   const Clock::duration cpu_before = platform::process_cpu_time();
-  Status status = perform(experiment, mode);
+  Status status = run_once(experiment, mode);
   if (!status.ok()) return status;
   const Ms cpu = platform::process_cpu_time() - cpu_before;
   auto all = world.all_gather(Ms(Clock::now() - start).count());
@@ -169,7 +170,7 @@ void derive(const MeasureSpec& spec, Measurement& out) {
 Status verify(const World& world, Experiment& experiment, Measurement& out) {
   out.peak_rss_mib = platform::peak_rss_mib();
   auto own = experiment.verify();
-  if (!own.ok()) return own.status();
+  if (!own.ok()) return world.refuse(own.status());
   auto different = world.all_gather(static_cast<double>(own->comparison.different));
   if (!different.ok()) return different.status();
   out.verified = std::all_of(different->begin(), different->end(), [](double d) { return d == 0; });
@@ -182,12 +183,16 @@ Status verify(const World& world, Experiment& experiment, Measurement& out) {
   return {};
 }
 
-}  // namespace
-
-Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
-  if (Status status = check_spec(world, spec); !status.ok()) return status;
-  platform::forget_peak_rss();
-  const std::unique_ptr<Experiment> experiment = Experiment::make(world, spec);
+/// The measurement itself. What a rank finds wrong for itself it tells the others.
+Result<Measurement> perform(const World& world, const MeasureSpec& spec) {
+  std::unique_ptr<Experiment> experiment;
+  const Status ready = base::guarded([&]() -> Status {
+    if (Status status = check_spec(world, spec); !status.ok()) return status;
+    platform::forget_peak_rss();
+    experiment = Experiment::make(world, spec);
+    return experiment->allocate();
+  });
+  if (!ready.ok()) return world.refuse(ready);
   if (Status status = experiment->prepare(); !status.ok()) return status;
   // Compute-only reads the gathered matrix: one gather first, so that no mode meets untouched
   // pages.
@@ -233,6 +238,20 @@ Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   if (Status status = verify(world, *experiment, out); !status.ok()) return status;
   experiment->describe(out);
   return out;
+}
+
+}  // namespace
+
+Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
+  // Where memory ran out between two collectives, the others wait in the next one.
+  bool told = false;
+  auto measurement = base::guarded([&] {
+    auto result = perform(world, spec);
+    told = true;
+    return result;
+  });
+  if (!told) return world.refuse(measurement.status());
+  return measurement;
 }
 
 }  // namespace tandem

@@ -222,5 +222,30 @@ TEST(RefusalAtCreation, OfFactorsOfTheDequantisation) {
       kNever);
 }
 
+TEST(RefusalOfAMeasurement, NamesTheRank) {
+  run_ranks(
+      RanksAs::threads, 2,
+      [&](const World& world) {
+        MeasureSpec spec{.rows = {8, 8},
+                         .k = 32,
+                         .n = 16,
+                         .options = {.max_rows = 8},
+                         .iterations = 1,
+                         .warmup = 0};
+        if (world.rank() == 1) spec.n = 0;
+        const Status refused = measure(world, spec).status();
+        EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument) << refused.message();
+        EXPECT_THAT(refused.message(), HasSubstr("N is 0"));
+        spec.n = 16;
+        spec.kernel = world.rank() == 0 ? "no-such-kernel" : "auto";
+        EXPECT_THAT(measure(world, spec).status().message(), HasSubstr("no-such-kernel"));
+        spec.kernel = "auto";
+        auto measured = measure(world, spec);
+        ASSERT_TRUE(measured.ok()) << measured.status().message();
+        EXPECT_TRUE(measured->verified);
+      },
+      kNever);
+}
+
 }  // namespace
 }  // namespace tandem::testing_ranks
