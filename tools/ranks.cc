@@ -108,15 +108,19 @@ Outcome as_rank(const Job& job, const RankBody& body) {
   return outcome;
 }
 
-/// The signal that a user ended the job with: every rank that failed was ended by it.
+/// The signal that a user ended the job with: every rank that failed was ended by it, or was killed
+/// since it went on.
 int interruption(const LaunchReport& report) {
   int signal = 0;
   for (const RankExit& exit : report.exits) {
     if (exit.code == 0) continue;
     const bool asked = exit.signal == SIGINT || exit.signal == SIGTERM || exit.signal == SIGHUP ||
                        exit.signal == SIGQUIT;
-    if (!asked || (signal != 0 && signal != exit.signal)) return 0;
-    signal = exit.signal;
+    const bool escalated =
+        report.interrupted != 0 && (exit.signal == SIGTERM || exit.signal == SIGKILL);
+    const int reason = escalated ? report.interrupted : exit.signal;
+    if (!(asked || escalated) || (signal != 0 && signal != reason)) return 0;
+    signal = reason;
   }
   return signal;
 }
