@@ -236,7 +236,8 @@ class OnlyLaunch {
   [[nodiscard]] bool alone() const { return alone_; }
 
  private:
-  static inline std::atomic<int> process_{0};  // that launches; seq_cst, it guards a handful of calls
+  static inline std::atomic<int> process_{
+      0};  // that launches; seq_cst, it guards a handful of calls
   const int own_ = platform::process_id();
   bool alone_ = false;
 };

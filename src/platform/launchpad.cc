@@ -40,8 +40,8 @@ void ignore(int signal) {
 }
 
 /// A rank starts with no signal blocked and with the standard reactions, whatever its launcher has
-/// set up. What is ignored stays ignored across exec: right for SIGHUP (nohup), and for the stops of
-/// background processes that use the terminal: an error (EIO) tells more than a rank that stops.
+/// set up. What is ignored stays ignored across exec: right for SIGHUP (nohup), and for the stops
+/// of background processes that use the terminal: an error (EIO) tells more than a rank that stops.
 void standard_reactions() {
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGPIPE, SIGCHLD, SIGTSTP}) restore_default(signal);
   struct sigaction hangup {};
@@ -126,7 +126,8 @@ int become(const Launchpad& pad, int inherited, int& report, int parent) {
 
 void close_range(int first, int last) {
   if (first > last) return;
-  if (syscall(SYS_close_range, static_cast<unsigned>(first), static_cast<unsigned>(last), 0U) == 0) {
+  if (syscall(SYS_close_range, static_cast<unsigned>(first), static_cast<unsigned>(last), 0U) ==
+      0) {
     return;
   }
   const long most = sysconf(_SC_OPEN_MAX);  // a kernel before 5.9

@@ -65,9 +65,9 @@ class ProcessGroup {
   int running_ = 0;
   bool all_run_ = false;
   std::optional<ReaperEvent> refusal_;  // why a process could not be started
-  int reaper_ = 0;   // pid
-  int socket_ = -1;  // to the reaper, -1 before it begins and when all is over
-  std::optional<Deadline> killed_;  // until when the reaper must have ended
+  int reaper_ = 0;                      // pid
+  int socket_ = -1;                     // to the reaper, -1 before it begins and when all is over
+  std::optional<Deadline> killed_;      // until when the reaper must have ended
 };
 
 }  // namespace tandem::platform
