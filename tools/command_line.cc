@@ -174,9 +174,13 @@ void add_launch(CLI::App& app, Parser& parser) {
       app.add_subcommand("launch", "start the ranks of any program that uses Tandem");
   command->footer(
       "What follows -- is the program and its arguments. Every rank finds TANDEM_RANK,\n"
-      "TANDEM_SIZE and TANDEM_FD in its environment. Signals are passed on. When a rank fails\n"
-      "the others are ended, and its exit code is returned (128 + signal when a signal ended "
-      "it).\n\n"
+      "TANDEM_SIZE and TANDEM_FD in its environment. When a rank fails the others get 2 s to\n"
+      "end, then SIGTERM, 2 s later SIGKILL; its exit code is returned (128 + signal when a\n"
+      "signal ended it). INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to all processes of\n"
+      "the ranks. After INT (Ctrl-C) or TERM they get 10 s, then as above; the second one, half\n"
+      "a second later or more, kills at once. Ctrl-Z stops the job, `fg` continues it. Nothing\n"
+      "that ranks have started outlives them by more than 4 s, or the command at all, however\n"
+      "it ends. Where standard input is a terminal the ranks get /dev/null.\n\n"
       "Example:\n  tandem launch -n 4 --bind core -- ./my_program --its-own option");
   auto options = std::make_shared<LaunchOptions>();
   command

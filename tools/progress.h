@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A progress bar on standard error: only on a terminal, and only for work of more than about two
-// seconds, so that short commands stay silent and logs stay clean.
+// A progress bar on standard error: only on a terminal that can draw (TERM is set, and not "dumb"),
+// within its width, and only for work of more than about two seconds, so that short commands stay
+// silent and logs stay clean.
 #pragma once
 
 #include <chrono>

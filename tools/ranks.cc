@@ -36,9 +36,8 @@ Outcome guarded(const RankBody& body, const World& world) {
   }
 }
 
-Outcome on_threads(const Job& job, const RankBody& body) {
-  auto worlds =
-      World::threads(job.ranks, {.timeout = job.timeout.value_or(WorldOptions().timeout)});
+Outcome on_threads(const Job& job, const RankBody& body, std::chrono::milliseconds timeout) {
+  auto worlds = World::threads(job.ranks, {.timeout = timeout});
   if (!worlds.ok()) return failed(worlds.status());
   std::vector<std::optional<Outcome>> outcomes(worlds->size());
   std::vector<std::thread> threads;
@@ -108,15 +107,19 @@ Outcome as_rank(const Job& job, const RankBody& body) {
   return outcome;
 }
 
-/// The signal that a user ended the job with: every rank that failed was ended by it.
+/// The signal that a user ended the job with: every rank that failed was ended by it, or was killed
+/// since it went on.
 int interruption(const LaunchReport& report) {
   int signal = 0;
   for (const RankExit& exit : report.exits) {
     if (exit.code == 0) continue;
     const bool asked = exit.signal == SIGINT || exit.signal == SIGTERM || exit.signal == SIGHUP ||
                        exit.signal == SIGQUIT;
-    if (!asked || (signal != 0 && signal != exit.signal)) return 0;
-    signal = exit.signal;
+    const bool escalated =
+        report.interrupted != 0 && (exit.signal == SIGTERM || exit.signal == SIGKILL);
+    const int reason = escalated ? report.interrupted : exit.signal;
+    if (!(asked || escalated) || (signal != 0 && signal != reason)) return 0;
+    signal = reason;
   }
   return signal;
 }
@@ -171,8 +174,12 @@ Outcome run_ranks(const Job& job, const std::vector<std::string>& arguments, dou
   auto launched = launched_size();
   if (!launched.ok()) return failed(launched.status());
   if (*launched) return as_rank(job, body);
+  // The library knows every way in which a process can be one of several.
+  const auto alone = World::from_environment();
+  if (!alone.ok()) return failed(alone.status());
   if (Status s = check_memory(job, bytes); !s.ok()) return failed(s);
-  return job.thread_ranks ? on_threads(job, body) : on_processes(job, arguments);
+  return job.thread_ranks ? on_threads(job, body, job.timeout.value_or(alone->timeout()))
+                          : on_processes(job, arguments);
 }
 
 std::optional<Outcome> agree(const World& world, const Status& own) {

@@ -50,13 +50,38 @@ struct LaunchReport {
   int exit_code = 0;            ///< 0, or the code of the rank that failed first
   std::vector<RankExit> exits;  ///< in the order in which the ranks ended
   std::string summary;          ///< one line per failed rank, empty when all succeeded
+  int interrupted = 0;          ///< SIGINT or SIGTERM when this process was sent it, else 0
 };
 
-/// Starts the ranks, forwards SIGINT, SIGTERM, SIGHUP and SIGQUIT to all of them, and waits. When
-/// one rank fails the others get two seconds to notice and end by themselves, then SIGTERM, then
-/// (after two more) SIGKILL. If the calling process dies, the kernel kills the ranks. Must be
-/// called from one thread at a time. Errors: kInvalidArgument (size, empty command, devices), kIo
-/// (cannot start), kOutOfMemory.
+/// Starts the ranks and waits until they, and all that they have started, have ended.
+///
+/// Ends. When a rank fails the others get two seconds to notice and end by themselves, then
+/// SIGTERM, then, after two more, SIGKILL. What ranks that have ended leave running gets the same.
+/// No process outlives the launch: a wrapper's child, a daemon of a session of its own. If the
+/// calling process dies, whatever killed it, everything is killed at once. (A process of this
+/// library, tandem-reaper in `ps`, sees to it. If that alone is killed, the ranks are, with what is
+/// in their process groups. Only when both are killed in the same instant may children of ranks be
+/// left.)
+///
+/// Signals to the calling process, for the time of the call. SIGINT, SIGTERM, SIGHUP and SIGQUIT,
+/// unless it ignores them, and SIGUSR1 and SIGUSR2, where it has no handler of its own, go to every
+/// process of every rank instead. After SIGINT or SIGTERM the ranks have ten seconds, then as
+/// above; the second one, half a second later or more, kills at once. SIGTSTP (Ctrl-Z), where there
+/// is no handler, stops all ranks and then this process, until it is continued (`fg`); waits of the
+/// ranks go on being counted while they are stopped. Afterwards all is as it was. SIGCHLD and the
+/// caller's other children are left alone, however the caller treats them: ranks are no children of
+/// it.
+///
+/// The terminal. Each rank leads a process group, which is not the terminal's foreground group:
+/// Ctrl-C reaches the caller, which passes it on. Where standard input is a terminal the ranks get
+/// /dev/null, and to read the terminal in another way fails with EIO: no rank is stopped for it
+/// (SIGTTIN and SIGTTOU are ignored). A file or a pipe is handed on to all ranks as it is.
+///
+/// The reaper is a fork of this process: pages that the caller writes meanwhile exist twice.
+///
+/// One thread of a process at a time. Errors: kInvalidArgument (size, empty command, devices, no
+/// such program), kUnsupported (another thread is in it), kIo (cannot start), kTimeout (a program
+/// that its file system does not deliver), kOutOfMemory.
 [[nodiscard]] Result<LaunchReport> launch(const LaunchSpec& spec);
 
 }  // namespace tandem

@@ -41,7 +41,9 @@ class World {
 
   /// Joins the world that `tandem launch` (or tandem::launch()) put in this process's
   /// environment: TANDEM_RANK, TANDEM_SIZE and TANDEM_FD. Collective over that world.
-  /// Without these variables the world is this process alone: rank 0 of 1.
+  /// Without these variables the world is this process alone: rank 0 of 1; but when mpirun, srun
+  /// or torchrun started it as one of several, by their variables, that is refused
+  /// (kInvalidArgument): see tandem::mpi::make_world(), or ask for threads(1).
   static Result<World> from_environment();
   static Result<World> from_environment(WorldOptions options);
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// launch(): makes the memory file, starts the ranks on their cores, waits, and ends the others
-// when one fails. Start reading at launch(); supervise() holds the timing.
+// launch(): makes the memory file, starts the ranks on their cores, waits, passes signals on, and
+// ends the others when one fails. Start reading at launch(), then supervise(); Escalation holds the
+// timing.
 #include "tandem/launch.h"
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "platform/process.h"
+#include "platform/process_group.h"
 #include "platform/shared_memory.h"
+#include "platform/signal_inbox.h"
 #include "platform/topology.h"
 #include "symm/world.h"
 #include "tandem/world.h"
@@ -22,8 +27,13 @@ namespace {
 using platform::Clock;
 
 // Ranks that notice a failed peer return an error of their own, which tells more than a signal:
-// they get this long to do so, and as long again after SIGTERM.
+// they get this long to do so, and as long again after SIGTERM. So do processes that ranks leave
+// behind.
 constexpr std::chrono::seconds kGrace{2};
+// For what ranks do when they are interrupted. As long as container engines give.
+constexpr std::chrono::seconds kInterruptedGrace{10};
+// Some parents send a signal to a process and again to its group: that is one request.
+constexpr std::chrono::milliseconds kSameRequest{500};
 
 struct Descriptor {
   explicit Descriptor(int number) : fd(number) {}
@@ -95,38 +105,142 @@ Status check(const LaunchSpec& spec) {
   return check_devices(spec.devices);
 }
 
-std::string describe(const RankExit& exit) {
-  if (exit.signal == 0) return fmt::format("rank {} exited with code {}\n", exit.rank, exit.code);
-  return fmt::format("rank {} was killed by signal {} ({})\n", exit.rank, exit.signal,
-                     platform::signal_name(exit.signal));
+std::string describe(const platform::ProcessEnd& end) {
+  if (!end.seen) {
+    return fmt::format(
+        "rank {} was sent signal 9 (SIGKILL), and its end was not seen: the kernel holds it, or "
+        "the process that watches the ranks (tandem-reaper) was killed\n",
+        end.index);
+  }
+  if (end.signal == 0) return fmt::format("rank {} exited with code {}\n", end.index, end.code);
+  return fmt::format("rank {} was killed by signal {} ({})\n", end.index, end.signal,
+                     platform::signal_name(end.signal));
 }
 
-/// Waits for all ranks. After the first failure: grace, SIGTERM, grace, SIGKILL.
-LaunchReport supervise(platform::ProcessGroup& group, int fd, int size) {
+/// From the first reason to end the ranks: time to do so by themselves, SIGTERM, kGrace, SIGKILL.
+class Escalation {
+ public:
+  explicit Escalation(platform::ProcessGroup& group) : group_(group) {}
+
+  /// SIGTERM comes after `grace` at the latest.
+  void begin(std::chrono::seconds grace) {
+    const auto when = Clock::now() + grace;
+    if (!terminated_ && (!next_ || when < *next_)) next_ = when;
+  }
+  void kill() {
+    terminated_ = true;
+    next_ = Clock::now();
+  }
+  [[nodiscard]] Clock::time_point next() const {
+    return next_.value_or(Clock::now() + std::chrono::hours(1));
+  }
+  void step() {
+    if (!next_ || Clock::now() < *next_) return;
+    if (terminated_) {
+      group_.kill();
+      next_.reset();
+      return;
+    }
+    group_.signal(SIGTERM);
+    terminated_ = true;
+    next_ = Clock::now() + kGrace;
+  }
+
+ private:
+  platform::ProcessGroup& group_;
+  std::optional<Clock::time_point> next_;
+  bool terminated_ = false;
+};
+
+/// Passes signals on to the ranks, and remembers what the user asked for.
+class Requests {
+ public:
+  Requests(platform::ProcessGroup& group, platform::SignalInbox& inbox, Escalation& escalation)
+      : group_(group), inbox_(inbox), escalation_(escalation) {}
+
+  void pass_on() {
+    while (const std::optional<int> signal = inbox_.take()) {
+      if (*signal == SIGTSTP) {
+        group_.signal(SIGSTOP);
+        inbox_.stop_process();
+        group_.signal(SIGCONT);
+      } else if (*signal == SIGINT || *signal == SIGTERM) {
+        interrupt(*signal);
+      } else {
+        group_.signal(*signal);
+      }
+    }
+  }
+  /// SIGINT or SIGTERM, 0 when neither has come.
+  [[nodiscard]] int interrupted() const { return interrupted_; }
+
+ private:
+  void interrupt(int signal) {
+    const auto now = Clock::now();
+    const bool again = interrupted_ != 0;
+    if (again && now - first_ >= kSameRequest) return escalation_.kill();
+    if (again && signal == interrupted_) return;
+    group_.signal(signal);
+    escalation_.begin(kInterruptedGrace);
+    interrupted_ = signal;
+    if (!again) first_ = now;
+  }
+
+  platform::ProcessGroup& group_;
+  platform::SignalInbox& inbox_;
+  Escalation& escalation_;
+  int interrupted_ = 0;
+  Clock::time_point first_;
+};
+
+/// Waits for all ranks and for what they leave behind.
+LaunchReport supervise(platform::ProcessGroup& group, platform::SignalInbox& inbox, int fd,
+                       int size) {
   LaunchReport report;
-  std::optional<Clock::time_point> next_step;
-  platform::Ending step = platform::Ending::terminate;
-  while (group.running() > 0) {
-    const auto deadline = next_step.value_or(Clock::now() + std::chrono::hours(1));
-    for (const platform::ProcessEnd& end : group.wait(deadline)) {
+  Escalation escalation(group);
+  Requests requests(group, inbox, escalation);
+  while (!group.gone()) {
+    for (const platform::ProcessEnd& end : group.wait(escalation.next(), inbox.descriptor())) {
       // A rank that ended before it joined holds no lock for the others to miss.
       symm::mark_ended(fd, size, end.index);
       report.exits.push_back({.rank = end.index, .code = end.code, .signal = end.signal});
       if (end.code == 0) continue;
-      report.summary += describe(report.exits.back());
+      report.summary += describe(end);
       if (report.exit_code == 0) {
         report.exit_code = end.code;
-        next_step = Clock::now() + kGrace;
+        escalation.begin(kGrace);
       }
     }
-    if (next_step && Clock::now() >= *next_step) {
-      group.end_all(step);
-      step = platform::Ending::kill;
-      next_step = Clock::now() + kGrace;
-    }
+    requests.pass_on();
+    if (group.running() == 0) escalation.begin(kGrace);
+    escalation.step();
   }
+  report.interrupted = requests.interrupted();
   return report;
 }
+
+/// Signals have one reaction per process, so one launch() has them. A forked child begins anew.
+class OnlyLaunch {
+ public:
+  OnlyLaunch() {
+    int other = process_.load();
+    while (other != own_ && !process_.compare_exchange_weak(other, own_)) {
+    }
+    alone_ = other != own_;
+  }
+  ~OnlyLaunch() {
+    if (alone_) process_.store(0);
+  }
+  OnlyLaunch(const OnlyLaunch&) = delete;
+  OnlyLaunch& operator=(const OnlyLaunch&) = delete;
+  [[nodiscard]] bool alone() const { return alone_; }
+
+ private:
+  static inline std::atomic<int> process_{
+      0};  // that launches; seq_cst, it guards a handful of calls
+  const int own_ = platform::process_id();
+  bool alone_ = false;
+};
 
 }  // namespace
 
@@ -172,6 +286,12 @@ Status check_devices(const std::vector<int>& list) {
 
 Result<LaunchReport> launch(const LaunchSpec& spec) {
   if (Status s = check(spec); !s.ok()) return s;
+  const OnlyLaunch only;
+  if (!only.alone()) {
+    return Status(StatusCode::kUnsupported,
+                  "another thread of this process is in launch(); call it again when that has "
+                  "returned");
+  }
   auto made = symm::make_rendezvous(spec.size);
   if (!made.ok()) return made.status();
   const Descriptor rendezvous(*made);
@@ -183,19 +303,21 @@ Result<LaunchReport> launch(const LaunchSpec& spec) {
       cpus[r] = groups[static_cast<std::size_t>(spec.devices[r])];
     }
   }
-  platform::ProcessGroup group;
-  const platform::SignalForwarding forwarding(group);
+  std::vector<platform::ProcessSpec> processes;
   for (int r = 0; r < spec.size; ++r) {
     platform::ProcessSpec process{.command = spec.command,
                                   .environment = spec.environment,
-                                  .inherited = rendezvous.fd,
                                   .cpus = cpus[static_cast<std::size_t>(r)]};
     process.environment.push_back(fmt::format("TANDEM_RANK={}", r));
     process.environment.push_back(fmt::format("TANDEM_SIZE={}", spec.size));
     process.environment.push_back(fmt::format("TANDEM_FD={}", platform::kInheritedDescriptor));
-    if (Status s = group.start(process); !s.ok()) return s;
+    processes.push_back(std::move(process));
   }
-  return supervise(group, rendezvous.fd, spec.size);
+  platform::SignalInbox inbox;
+  if (Status s = inbox.open(); !s.ok()) return s;
+  platform::ProcessGroup group;
+  if (Status s = group.start(processes, rendezvous.fd); !s.ok()) return s;
+  return supervise(group, inbox, rendezvous.fd, spec.size);
 }
 
 }  // namespace tandem

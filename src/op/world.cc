@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/guarded.h"
+#include "op/other_launcher.h"
 #include "platform/environment.h"
 #include "symm/world.h"
 
@@ -37,6 +38,12 @@ Result<World> join(int rank, int size, int fd, std::chrono::milliseconds timeout
     return World(std::move(world));
   }
   auto world = symm::join_world(rank, size, fd, timeout);
+  if (world.status().code() == StatusCode::kIo) {
+    return Status(StatusCode::kIo,
+                  fmt::format("{} (TANDEM_FD={}); start the ranks with `tandem launch`, and with "
+                              "nothing between it and them that closes its descriptor",
+                              world.status().message(), fd));
+  }
   if (!world.ok()) return world.status();
   joined = *world;
   return World(std::move(world).value());
@@ -49,8 +56,9 @@ Result<std::vector<World>> World::threads(int size, WorldOptions options) {
 }
 
 Result<World> World::from_environment() {
-  constexpr std::int64_t kDayMs = 86'400'000;  // a longer wait is a hang
-  const auto timeout = env_integer("TANDEM_TIMEOUT_MS", 1, kDayMs);
+  // All that WorldOptions takes: long waits are platform::Deadline's affair.
+  const auto timeout =
+      env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
   if (!timeout.ok()) return timeout.status();
   WorldOptions options;
   if (*timeout) options.timeout = std::chrono::milliseconds(**timeout);
@@ -62,6 +70,7 @@ Result<World> World::from_environment(WorldOptions options) {
   int set = 0;
   for (const char* name : kNames) set += env_text(name).has_value() ? 1 : 0;
   if (set == 0) {
+    if (Status s = check_started_alone(); !s.ok()) return s;
     auto alone = World::threads(1, options);
     if (!alone.ok()) return alone.status();
     return std::move(alone->front());
@@ -78,7 +87,8 @@ Result<World> World::from_environment(WorldOptions options) {
   if (!size.ok()) return size.status();
   const auto rank = env_integer("TANDEM_RANK", 0, **size - 1);
   if (!rank.ok()) return rank.status();
-  const auto fd = env_integer("TANDEM_FD", 0, std::numeric_limits<int>::max());
+  // 0, 1 and 2 are the program's input and output: `tandem launch` never gives them.
+  const auto fd = env_integer("TANDEM_FD", 3, std::numeric_limits<int>::max());
   if (!fd.ok()) return fd.status();
   return join(static_cast<int>(**rank), static_cast<int>(**size), static_cast<int>(**fd),
               options.timeout);

@@ -25,16 +25,16 @@ def clean_environment(**changes):
     return env
 
 
-def processes_of(group):
-    """Processes of a process group that still run (a zombie does not)."""
+def processes_of(session):
+    """Processes of a session that still run (a zombie does not)."""
     found = []
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             text = stat.read_text()
         except OSError:
             continue
-        state, parent, pgrp = text.rpartition(")")[2].split()[:3]
-        if int(pgrp) == group and state != "Z":
+        state, parent, _, sid = text.rpartition(")")[2].split()[:4]
+        if int(sid) == session and state != "Z":
             found.append((int(stat.parent.name), int(parent)))
     return found
 
@@ -51,7 +51,7 @@ def rank_of(pid):
 
 
 class Started:
-    """A command in a process group of its own, as a shell starts one."""
+    """A command in a session and a process group of its own, as a terminal starts one."""
 
     def __init__(self, arguments, cwd, env, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
         self.process = subprocess.Popen(
@@ -72,7 +72,7 @@ class Started:
         raise AssertionError(f"{count} ranks never ran: {self.finish()}")
 
     def interrupt(self, number=signal.SIGINT):
-        """What Ctrl-C does: the signal goes to the whole group."""
+        """What Ctrl-C does: the signal goes to the foreground group, which ranks are not in."""
         os.killpg(self.pid, number)
 
     def finish(self):

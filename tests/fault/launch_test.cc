@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// launch(): what ranks inherit, how their ends are reported, and that nobody survives.
+// launch(): what ranks inherit, how their ends are reported, and that nobody survives. What the
+// caller keeps, and what becomes of grandchildren: launch_manners_test.cc.
 #include "tandem/launch.h"
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "platform/topology.h"
@@ -103,52 +101,6 @@ TEST_F(LaunchTest, WhoIgnoresTermIsKilled) {
       shell(2, "[ $TANDEM_RANK = 0 ] && exit 3; trap '' TERM; while :; do sleep 0.2; done"));
   EXPECT_EQ(report.exit_code, 3);
   EXPECT_THAT(report.summary, HasSubstr("rank 1 was killed by signal 9 (SIGKILL)\n"));
-}
-
-TEST_F(LaunchTest, SignalsAreForwarded) {
-  std::thread sender([this] {
-    while (!std::filesystem::exists(path("0")) || !std::filesystem::exists(path("1"))) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    kill(getpid(), SIGHUP);
-  });
-  const LaunchReport report =
-      report_of(shell(2, "trap 'echo got > " + folder_ + "/hup$TANDEM_RANK; exit 4' HUP; : > " +
-                             folder_ + "/$TANDEM_RANK; while :; do sleep 0.05; done"));
-  sender.join();
-  EXPECT_EQ(report.exit_code, 4);
-  EXPECT_EQ(text("hup0"), "got\n");
-  EXPECT_EQ(text("hup1"), "got\n");
-}
-
-TEST_F(LaunchTest, IfTheLauncherDiesTheRanksDie) {
-  const pid_t launcher = fork();
-  if (launcher == 0) {
-    auto report =
-        launch(shell(2, "echo $$ > " + folder_ + "/$TANDEM_RANK.new; mv " + folder_ +
-                            "/$TANDEM_RANK.new " + folder_ + "/$TANDEM_RANK; exec sleep 60"));
-    _exit(report.ok() ? 0 : 1);
-  }
-  while (!std::filesystem::exists(path("0")) || !std::filesystem::exists(path("1"))) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  kill(launcher, SIGKILL);
-  ASSERT_EQ(waitpid(launcher, nullptr, 0), launcher);
-  const auto alive = [](const std::string& pid) {
-    std::ifstream stat("/proc/" + pid + "/stat");
-    std::string id, name, state;
-    stat >> id >> name >> state;
-    return stat.good() && state != "Z" && name == "(sleep)";
-  };
-  const auto deadline = steady_clock::now() + seconds(20);
-  for (const char* name : {"0", "1"}) {
-    std::string pid = text(name);
-    pid.pop_back();
-    while (alive(pid) && steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_FALSE(alive(pid)) << "rank process " << pid << " survived its launcher";
-  }
 }
 
 TEST_F(LaunchTest, SpecsAreChecked) {

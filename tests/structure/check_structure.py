@@ -33,7 +33,7 @@ LIBRARIES = {
     "src/mpi": ["fmt/", "mpi.h"],
     "src/tile": ["fmt/", "hwy/", "emmintrin.h", "immintrin.h", "arm_neon.h"],
     "src/block": ["fmt/", "hwy/"],
-    "tools": ["fmt/", "CLI/", "nlohmann/", "unistd.h", "tandem/"],
+    "tools": ["fmt/", "CLI/", "nlohmann/", "sys/ioctl.h", "unistd.h", "tandem/"],
     "examples": ["tandem/"],
 }
 
