@@ -15,7 +15,7 @@ target_compile_options(tandem_flags INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
 if(TANDEM_SANITIZE)
-  string(REGEX REPLACE "^address$" "address,undefined" sanitizers ${TANDEM_SANITIZE})
+  string(REGEX REPLACE "^address$" "address,undefined,float-cast-overflow" sanitizers ${TANDEM_SANITIZE})
   target_compile_options(tandem_flags INTERFACE -fsanitize=${sanitizers}
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tandem_flags INTERFACE -fsanitize=${sanitizers})

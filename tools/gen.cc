@@ -22,7 +22,11 @@
 namespace tandem::tool {
 namespace {
 
-int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+/// Of use: no part of the library takes more threads than kMost.
+int cores() {
+  constexpr unsigned kMost = 1024;
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+}
 
 /// Element (i, j) of a random matrix does not depend on the others: rows are shared out.
 void fill(const Input& input, const MatrixMemory& memory) {
@@ -31,7 +35,7 @@ void fill(const Input& input, const MatrixMemory& memory) {
     const std::int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
     input.fill(memory.rows(first, last - first), input.seed, input.row0 + first);
   };
-  std::vector<std::thread> team;
+  std::vector<std::jthread> team;  // joined on every way out
   for (std::int64_t part = 1; part < parts; ++part) {
     try {
       team.emplace_back(fill_part, part);
@@ -40,7 +44,6 @@ void fill(const Input& input, const MatrixMemory& memory) {
     }
   }
   fill_part(0);
-  for (std::thread& thread : team) thread.join();
 }
 
 Status write_file(const Path& path, const Matrix& m, Manifest& manifest) {

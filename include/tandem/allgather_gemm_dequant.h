@@ -49,8 +49,8 @@ struct Dequantisation {
 /// The arguments of one call. Every rank's call must agree on `rows` and on the kind of A.
 struct AllGatherGemmDequantCall {
   /// This rank's rows: M_r × K. s8; or f32, f16 or bf16 when the operator was made with
-  /// `quantise`: row i is then sent as q = round(a / s), s = max|a| / 127 (1 for a row of zeros; a
-  /// row with NaN or infinity gives NaN outputs), and row_scale[i] = s.
+  /// `quantise`: row i is then sent as q = round(a / s), s = max|a| / 127 but at least 2^-149 (1
+  /// for a row of zeros; a row with NaN or infinity gives NaN outputs), and row_scale[i] = s.
   ConstMatrix a;
   /// Receives M × N: f16, bf16, f32, s32 or s8. Overwritten, never read.
   Matrix c;

@@ -1,14 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FloatEnvironment: while one lives, its thread computes as the numerics contract says, whatever
-// the caller has set: rounding to nearest even, subnormals kept. The engines make one where they
-// begin to compute.
+// the caller has set: rounding to nearest even, subnormals kept, nothing traps. Then the caller's
+// environment is back as it was, its flags included: what was raised inside is dropped. guarded()
+// makes one at the edge of every public function and of every job of a thread (threads inherit the
+// environment of whoever starts them); the engines, which tests call without that, make their own.
+//
+// In instructions, not by <cfenv>: that takes 300 ns instead of 10 (Xeon), and C libraries leave
+// what C has no name for (denormals are zero, their trap, the other half precision of Arm).
 #pragma once
 
 #include <cfenv>
+#include <cstdint>
 
 namespace tandem::base {
 
+#if defined(__x86_64__)
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {
+    // The memory clobbers keep the loads and stores of the work inside.
+    asm volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(sse_), "=m"(x87_)::"memory");
+    asm volatile("ldmxcsr %0" ::"m"(kSse) : "memory");
+    // Only what the C++ library and others compute in long double; nothing of ours raises a flag.
+    if (x87_ != kX87) asm volatile("fldcw %0" ::"m"(kX87) : "memory");
+  }
+  ~FloatEnvironment() {
+    asm volatile("ldmxcsr %0" ::"m"(sse_) : "memory");
+    if (x87_ != kX87) asm volatile("fldcw %0" ::"m"(x87_) : "memory");
+  }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  // What a process starts with: all traps masked, to nearest even, no flush to zero.
+  static constexpr std::uint32_t kSse = 0x1f80;
+  static constexpr std::uint16_t kX87 = 0x037f;
+  std::uint32_t sse_ = 0;
+  std::uint16_t x87_ = 0;
+};
+#elif defined(__aarch64__)
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {
+    asm volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(control_), "=r"(flags_)::"memory");
+    asm volatile("msr fpcr, xzr" ::: "memory");
+  }
+  ~FloatEnvironment() {
+    asm volatile("msr fpcr, %0\n\tmsr fpsr, %1" ::"r"(control_), "r"(flags_) : "memory");
+  }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  std::uint64_t control_ = 0, flags_ = 0;
+};
+#else
 class FloatEnvironment {
  public:
   FloatEnvironment() {
@@ -22,5 +69,6 @@ class FloatEnvironment {
  private:
   std::fenv_t saved_;
 };
+#endif
 
 }  // namespace tandem::base

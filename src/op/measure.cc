@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measurement behind `tandem bench`. measure() at the end is the place to start reading: it
+// The measurement behind `tandem bench`. perform() is the place to start reading: it
 // prepares one experiment per rank, interleaves the four modes, and turns times into figures.
 #include "tandem/measure.h"
 
@@ -128,13 +128,25 @@ class Rounds {
 
 Status check_spec(const World& world, const MeasureSpec& spec) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  if (static_cast<int>(spec.rows.size()) != world.size()) {
+  if (world.impl() == nullptr) {
+    return {StatusCode::kInvalidArgument, "the world was moved from; pass the one that it became"};
+  }
+  if (spec.rows.size() != static_cast<std::size_t>(world.size())) {
     return {StatusCode::kInvalidArgument,
             fmt::format("rows has {} entries for {} ranks; give the rows of every rank",
                         spec.rows.size(), world.size())};
   }
+  std::int64_t m = 0;
   for (std::int64_t rows : spec.rows) {
     if (Status status = op::check_range("rows", rows, 0, kMost); !status.ok()) return status;
+    if (__builtin_add_overflow(m, rows, &m)) {
+      return {StatusCode::kInvalidArgument, "rows add up to more than 2^63; lower them"};
+    }
+  }
+  if (spec.activations && *spec.activations > ActivationKind::quantised) {
+    return {StatusCode::kInvalidArgument,
+            fmt::format("activations is {}; it must be one of the named kinds",
+                        static_cast<int>(*spec.activations))};
   }
   constexpr DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
   constexpr DType kS8[] = {DType::s8};
@@ -144,13 +156,20 @@ Status check_spec(const World& world, const MeasureSpec& spec) {
       bytes ? std::span<const DType>(kS8) : std::span<const DType>(kFloats);
   const std::span<const DType> c_types =
       spec.activations ? std::span<const DType>(kOutputs) : std::span<const DType>(kFloats);
-  return op::first_failure(op::check_range("K", spec.k, 1, kMost),
-                           op::check_range("N", spec.n, 1, kMost),
-                           op::check_range("iterations", spec.iterations, 1, 1000000),
-                           op::check_range("warmup", spec.warmup, 0, 1000000),
-                           op::check_range("time_budget (ms)", spec.time_budget.count(), 0, kMost),
-                           op::check_matrix("A", {.type = spec.a_type}, a_types),
-                           op::check_matrix("C", {.type = spec.c_type}, c_types));
+  Status status = op::first_failure(
+      op::check_range("K", spec.k, 1, kMost), op::check_range("N", spec.n, 1, kMost),
+      op::check_layout(spec.b_layout), op::check_range("iterations", spec.iterations, 1, 1000000),
+      op::check_range("warmup", spec.warmup, 0, 1000000),
+      op::check_range("time_budget (ms)", spec.time_budget.count(), 0, kMost));
+  if (!status.ok()) return status;
+  // Not where the matrices lie, which is nowhere yet, but whether memory can hold their sizes.
+  const auto view = [](DType type, std::int64_t rows, std::int64_t cols) {
+    static const std::byte somewhere{};
+    return dense(&somewhere, type, rows, cols);
+  };
+  return op::first_failure(op::check_matrix("A", view(spec.a_type, m, spec.k), a_types),
+                           op::check_matrix("B", view(DType::s8, spec.k, spec.n), kS8),
+                           op::check_matrix("C", view(spec.c_type, m, spec.n), c_types));
 }
 
 void derive(const MeasureSpec& spec, Measurement& out) {

@@ -8,18 +8,18 @@
 #include "tandem/reference.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cfenv>
 #include <cmath>
 #include <cstring>
-#include <new>
-#include <system_error>
-#include <thread>
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/element.h"
+#include "base/guarded.h"
+#include "op/parallel.h"
+#include "op/validate.h"
 #include "platform/topology.h"
 #include "tile/contract.h"
 
@@ -75,12 +75,12 @@ struct Problem {
   MultiplyRows multiply;
 };
 
-/// What one thread needs. Allocated before the threads start, where failure can be reported.
+/// What one thread needs for blocks of `rows` rows.
 struct Buffers {
-  explicit Buffers(std::int64_t k)
-      : a(static_cast<std::size_t>(kRowBlock * k)),
+  Buffers(std::int64_t rows, std::int64_t k)
+      : a(static_cast<std::size_t>(rows * k)),
         b(static_cast<std::size_t>(tile::kKc * kStrip)),
-        totals(static_cast<std::size_t>(kRowBlock * kStrip)) {}
+        totals(static_cast<std::size_t>(rows * kStrip)) {}
   std::vector<float> a, b, totals;
 };
 
@@ -126,33 +126,21 @@ void multiply_block(const Problem& p, std::int64_t row0, Buffers& buffers) {
   }
 }
 
-bool is_float(DType type) {
-  return type == DType::f16 || type == DType::bf16 || type == DType::f32;
-}
+constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
+constexpr DType kAll[] = {DType::f16, DType::bf16, DType::f32, DType::s8, DType::s32};
 
-Status check(ConstMatrix a, ConstMatrix b, BLayout layout, const Matrix& c, int threads) {
-  const auto refuse = [](std::string text) {
-    return Status(StatusCode::kInvalidArgument, "reference_gemm: " + text);
-  };
-  const std::int64_t b_k = layout == BLayout::kn ? b.rows : b.cols;
-  const std::int64_t b_n = layout == BLayout::kn ? b.cols : b.rows;
-  if (!is_float(a.type) || !is_float(c.type)) {
-    return refuse(
-        fmt::format("A is {} and C is {}: use f16, bf16 or f32", name(a.type), name(c.type)));
-  }
-  if (b.type != a.type) {
-    return refuse(
-        fmt::format("B is {} but A is {}: give both the same type", name(b.type), name(a.type)));
-  }
-  if (b_k != a.cols || a.cols < 1) {
-    return refuse(fmt::format(
-        "A has {} columns but B has K = {}: they must be equal and at least 1", a.cols, b_k));
-  }
-  if (c.rows != a.rows || c.cols != b_n || c.rows < 0 || c.cols < 1) {
-    return refuse(fmt::format("C is {} x {}: it must be {} x {}", c.rows, c.cols, a.rows, b_n));
-  }
-  if (threads < 1) return refuse(fmt::format("{} threads: use at least 1", threads));
-  return {};
+Status check(const ConstMatrix& a, const ConstMatrix& b, BLayout layout, const Matrix& c,
+             int threads) {
+  const DType of_a[] = {a.type};
+  const bool kn = layout == BLayout::kn;
+  const std::int64_t k = a.cols, n = kn ? b.cols : b.rows;
+  return op::first_failure(
+      op::check_matrix("a", a, kFloats), op::check_matrix("b", b, of_a),
+      op::check_matrix("c", c, kFloats), op::check_layout(layout),
+      op::check_range("K", k, 1, std::numeric_limits<std::int64_t>::max()),
+      op::check_shape("b", b, kn ? k : n, kn ? n : k), op::check_shape("c", c, a.rows, n),
+      op::check_range("threads", threads, 1, op::kMaxThreads), op::check_disjoint("a", a, "c", c),
+      op::check_disjoint("b", b, "c", c));
 }
 
 /// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number
@@ -167,7 +155,7 @@ template <class Store>
 void fill_rows(Matrix m, std::uint64_t seed, std::int64_t row0, Store store) {
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;  // splitmix64's: odd, 2^64 / golden ratio
   for (std::int64_t i = 0; i < m.rows; ++i) {
-    std::uint64_t state = mix(mix(seed + kStep) + kStep * static_cast<std::uint64_t>(row0 + i));
+    std::uint64_t state = mix(mix(seed + kStep) + kStep * (static_cast<std::uint64_t>(row0) + static_cast<std::uint64_t>(i)));
     std::byte* to = m.row(i);
     for (std::int64_t j = 0; j < m.cols; ++j, to += size_of(m.type)) {
       state += kStep;
@@ -189,108 +177,104 @@ double value_of(DType type, const std::byte* from) {
   return base::load_element(type, from);
 }
 
+void compare_row(const ConstMatrix& got, const ConstMatrix& expected, std::int64_t i,
+                 Comparison& result) {
+  const std::size_t bytes = size_of(got.type);
+  const std::byte* x = got.row(i);
+  const std::byte* y = expected.row(i);
+  if (std::memcmp(x, y, static_cast<std::size_t>(got.cols) * bytes) == 0) return;
+  for (std::int64_t j = 0; j < got.cols; ++j, x += bytes, y += bytes) {
+    if (std::memcmp(x, y, bytes) == 0) continue;
+    const double a = value_of(got.type, x), b = value_of(got.type, y);
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (result.different++ == 0) {
+      result.first_row = i;
+      result.first_col = j;
+      result.first_got = a;
+      result.first_expected = b;
+    }
+    if (std::isfinite(a) && std::isfinite(b)) {
+      result.max_abs_difference = std::max(result.max_abs_difference, std::abs(a - b));
+    }
+  }
+}
+
 }  // namespace
 
 void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0) {
-  switch (m.type) {
-    case DType::f32:
-      return fill_rows(m, seed, row0,
-                       [](float v, std::byte* to) { base::store_element(DType::f32, v, to); });
-    case DType::f16:
-      return fill_rows(m, seed, row0,
-                       [](float v, std::byte* to) { base::store_element(DType::f16, v, to); });
-    case DType::bf16:
-      return fill_rows(m, seed, row0,
-                       [](float v, std::byte* to) { base::store_element(DType::bf16, v, to); });
-    case DType::s8:
-      // The real's upper eight bits: -1 becomes -128, just below 1 becomes 127.
-      return fill_rows(m, seed, row0, [](float v, std::byte* to) {
-        *to = static_cast<std::byte>(static_cast<std::int8_t>(std::floor(v * 128.0f)));
-      });
-    case DType::s32:
-      return;
-  }
+  (void)base::guarded([&]() -> Status {
+    if (Status valid = op::check_matrix("m", m, kAll); !valid.ok()) return valid;
+    if (m.cols == 0) return {};
+    switch (m.type) {
+      case DType::f32:
+        fill_rows(m, seed, row0,
+                  [](float v, std::byte* to) { base::store_element(DType::f32, v, to); });
+        break;
+      case DType::f16:
+        fill_rows(m, seed, row0,
+                  [](float v, std::byte* to) { base::store_element(DType::f16, v, to); });
+        break;
+      case DType::bf16:
+        fill_rows(m, seed, row0,
+                  [](float v, std::byte* to) { base::store_element(DType::bf16, v, to); });
+        break;
+      case DType::s8:
+        // The real's upper eight bits: -1 becomes -128, just below 1 becomes 127.
+        fill_rows(m, seed, row0, [](float v, std::byte* to) {
+          *to = static_cast<std::byte>(static_cast<std::int8_t>(std::floor(v * 128.0f)));
+        });
+        break;
+      case DType::s32:
+        break;
+    }
+    return {};
+  });
 }
 
 Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads) {
-  Status valid = check(a, b, layout, c, threads);
-  if (!valid.ok()) return valid;
-  const Problem problem{a, b, layout, c, pick_multiply_rows()};
-  const std::int64_t blocks = (a.rows + kRowBlock - 1) / kRowBlock;
-  const std::int64_t workers = std::min<std::int64_t>(threads, blocks);
-
-  std::vector<Buffers> buffers;
-  std::vector<std::thread> team;
-  try {
-    buffers.assign(static_cast<std::size_t>(workers), Buffers(a.cols));
-    team.reserve(static_cast<std::size_t>(workers));
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kOutOfMemory,
-            fmt::format("reference_gemm: no memory for {} threads at K = {}: use fewer threads",
-                        workers, a.cols)};
-  }
-
-  std::atomic<std::int64_t> next = 0;  // relaxed: blocks are independent, join() orders the rest
-  const auto work = [&](std::size_t worker) {
-    // The contract's arithmetic whatever the caller has set: to nearest, subnormals kept.
-    std::fenv_t saved;
-    std::fegetenv(&saved);
-    std::fesetenv(FE_DFL_ENV);
-    for (std::int64_t block = next.fetch_add(1, std::memory_order_relaxed); block < blocks;
-         block = next.fetch_add(1, std::memory_order_relaxed)) {
-      multiply_block(problem, block * kRowBlock, buffers[worker]);
-    }
-    std::fesetenv(&saved);
-  };
-  for (std::size_t worker = 1; worker < buffers.size(); ++worker) {
-    try {
-      team.emplace_back(work, worker);
-    } catch (const std::system_error&) {
-      break;  // no more threads to be had: those there are do the work
-    }
-  }
-  if (!buffers.empty()) work(0);
-  for (std::thread& thread : team) thread.join();
-  return {};
+  return base::guarded([&]() -> Status {
+    if (Status valid = check(a, b, layout, c, threads); !valid.ok()) return valid;
+    const Problem problem{a, b, layout, c, pick_multiply_rows()};
+    const std::int64_t blocks = (a.rows + kRowBlock - 1) / kRowBlock;
+    return op::in_parallel(blocks, threads, [&](op::Pieces& pieces) -> Status {
+      std::optional<Buffers> buffers;
+      while (const auto block = pieces.take()) {
+        if (!buffers) buffers.emplace(std::min(kRowBlock, a.rows), a.cols);
+        multiply_block(problem, *block * kRowBlock, *buffers);
+      }
+      return {};
+    });
+  });
 }
 
 std::string Comparison::text() const {
-  if (equal()) return fmt::format("all {} elements equal", elements);
-  return fmt::format("{} of {} elements {}, the first at ({}, {}): got {}, expected {}", different,
-                     elements, different == 1 ? "differs" : "differ", first_row, first_col,
-                     first_got, first_expected);
+  return base::guarded_or("out of memory", [&] {
+    if (equal()) return fmt::format("all {} elements equal", elements);
+    return fmt::format("{} of {} elements {}, the first at ({}, {}): got {}, expected {}",
+                       different, elements, different == 1 ? "differs" : "differ", first_row,
+                       first_col, first_got, first_expected);
+  });
 }
 
 Result<Comparison> compare(ConstMatrix got, ConstMatrix expected) {
-  if (got.type != expected.type || got.rows != expected.rows || got.cols != expected.cols) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("compare: {} {} x {} against {} {} x {}: types and shapes must match",
-                              name(got.type), got.rows, got.cols, name(expected.type),
-                              expected.rows, expected.cols));
-  }
-  Comparison result;
-  result.elements = got.rows * got.cols;
-  const std::size_t bytes = size_of(got.type);
-  for (std::int64_t i = 0; i < got.rows; ++i) {
-    const std::byte* x = got.row(i);
-    const std::byte* y = expected.row(i);
-    if (std::memcmp(x, y, static_cast<std::size_t>(got.cols) * bytes) == 0) continue;
-    for (std::int64_t j = 0; j < got.cols; ++j, x += bytes, y += bytes) {
-      if (std::memcmp(x, y, bytes) == 0) continue;
-      const double a = value_of(got.type, x), b = value_of(got.type, y);
-      if (std::isnan(a) && std::isnan(b)) continue;
-      if (result.different++ == 0) {
-        result.first_row = i;
-        result.first_col = j;
-        result.first_got = a;
-        result.first_expected = b;
-      }
-      if (std::isfinite(a) && std::isfinite(b)) {
-        result.max_abs_difference = std::max(result.max_abs_difference, std::abs(a - b));
-      }
+  return base::guarded([&]() -> Result<Comparison> {
+    if (got.type != expected.type || got.rows != expected.rows || got.cols != expected.cols) {
+      return Status(
+          StatusCode::kInvalidArgument,
+          fmt::format("compare: {} {} x {} against {} {} x {}: types and shapes must match",
+                      name(got.type), got.rows, got.cols, name(expected.type), expected.rows,
+                      expected.cols));
     }
-  }
-  return result;
+    Status valid = op::first_failure(op::check_matrix("got", got, kAll),
+                                     op::check_matrix("expected", expected, kAll));
+    if (!valid.ok()) return valid;
+    Comparison result;
+    result.elements = got.rows * got.cols;
+    for (std::int64_t i = 0; result.elements > 0 && i < got.rows; ++i) {
+      compare_row(got, expected, i, result);
+    }
+    return result;
+  });
 }
 
 }  // namespace tandem

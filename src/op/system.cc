@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guarded.h"
 #include "platform/memory.h"
 #include "platform/topology.h"
 #include "tile/kernel.h"
@@ -69,9 +70,7 @@ KernelInfo describe(const tile::Kernel& kernel, const base::CpuFeatures& cpu) {
   return info;
 }
 
-}  // namespace
-
-SystemInfo system_info() {
+SystemInfo read_system() {
   const platform::Topology& machine = platform::topology();
   const base::CpuFeatures cpu = platform::cpu_features();
   const platform::MemoryState memory = platform::memory_state();
@@ -95,17 +94,23 @@ SystemInfo system_info() {
   return info;
 }
 
+}  // namespace
+
+SystemInfo system_info() { return base::guarded_or(SystemInfo(), read_system); }
+
 std::string version() { return TANDEM_VERSION; }
 
 std::vector<std::string> kernel_targets() {
-  std::vector<std::string> targets;
-  for (const tile::Kernel& kernel : tile::kernel_table()) {
-    const std::string target(kernel.target);
-    if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
-      targets.push_back(target);
+  return base::guarded_or(std::vector<std::string>(), [] {
+    std::vector<std::string> targets;
+    for (const tile::Kernel& kernel : tile::kernel_table()) {
+      const std::string target(kernel.target);
+      if (std::find(targets.begin(), targets.end(), target) == targets.end()) {
+        targets.push_back(target);
+      }
     }
-  }
-  return targets;
+    return targets;
+  });
 }
 
 }  // namespace tandem

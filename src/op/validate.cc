@@ -26,10 +26,14 @@ std::string join(std::span<const DType> types) {
   return text;
 }
 
-/// Bytes from the first element to the end of the last row.
+/// Bytes from the first element to the end of the last row; 0 also for what check_matrix() refuses.
 std::size_t extent(const ConstMatrix& m) {
-  if (m.rows == 0 || m.cols == 0) return 0;
-  return static_cast<std::size_t>((m.rows - 1) * m.stride + m.cols) * size_of(m.type);
+  std::int64_t elements = 0;
+  if (m.rows <= 0 || m.cols <= 0 || __builtin_mul_overflow(m.rows - 1, m.stride, &elements) ||
+      __builtin_add_overflow(elements, m.cols, &elements)) {
+    return 0;
+  }
+  return static_cast<std::size_t>(elements) * size_of(m.type);
 }
 
 }  // namespace
@@ -66,6 +70,29 @@ Status check_matrix(std::string_view what, const ConstMatrix& m, std::span<const
       elements > std::numeric_limits<std::int64_t>::max() / 8) {
     return invalid("{} has {} rows with a stride of {} elements, more than any memory holds", what,
                    m.rows, m.stride);
+  }
+  return {};
+}
+
+Status check_layout(BLayout layout) {
+  if (layout == BLayout::kn || layout == BLayout::nk) return {};
+  return invalid("the layout of b is {}; it must be BLayout::kn or BLayout::nk",
+                 static_cast<int>(layout));
+}
+
+Status check_list(std::string_view what, const void* data, std::size_t size,
+                  const ListRule& rule) {
+  const auto entries = static_cast<std::int64_t>(size);
+  const bool right = entries == rule.count || (rule.one_for_all && entries == 1) ||
+                     (rule.optional && entries == 0);
+  if (!right) {
+    return invalid("{} has {} entries for {} {}s; give one per {}{}{}", what, entries, rule.count,
+                   rule.each, rule.each, rule.one_for_all ? ", or one for all" : "",
+                   rule.optional ? ", or none" : "");
+  }
+  if (entries > 0 && data == nullptr) {
+    return invalid("{} has {} entries but its data pointer is null; pass their address", what,
+                   entries);
   }
   return {};
 }

@@ -29,6 +29,20 @@ Status first_failure(const Checks&... checks) {
 [[nodiscard]] Status check_matrix(std::string_view what, const ConstMatrix& m,
                                   std::span<const DType> types);
 
+/// One of the layouts that have a name.
+[[nodiscard]] Status check_layout(BLayout layout);
+
+/// A list of `size` numbers at `data` where one for each of `count` rows or columns (`each`) is
+/// needed. Also right: a single one where `one_for_all`, none where `optional`.
+struct ListRule {
+  std::int64_t count = 0;
+  std::string_view each = "column";
+  bool one_for_all = false;
+  bool optional = false;
+};
+[[nodiscard]] Status check_list(std::string_view what, const void* data, std::size_t size,
+                                const ListRule& rule);
+
 [[nodiscard]] Status check_shape(std::string_view what, const ConstMatrix& m, std::int64_t rows,
                                  std::int64_t cols);
 

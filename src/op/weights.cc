@@ -6,22 +6,21 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "block/multiply.h"
+#include "op/parallel.h"
 #include "op/validate.h"
 #include "platform/page_buffer.h"
-#include "platform/team.h"
 #include "platform/topology.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kMaxThreads = 1024;
 constexpr DType kTypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
 
 struct Storage {
@@ -121,15 +120,24 @@ std::vector<std::int32_t> packed_bias(const ColumnSums& sums, std::span<const st
 }
 
 Status check_bias(DType type, std::span<const std::int32_t> bias, std::int64_t n) {
-  if (bias.empty()) return {};
-  if (type != DType::s8) {
+  if (!bias.empty() && type != DType::s8) {
     return {StatusCode::kInvalidArgument,
             fmt::format("a bias was given for {} weights; only s8 weights take one", name(type))};
   }
-  if (static_cast<std::int64_t>(bias.size()) == n) return {};
-  return {StatusCode::kInvalidArgument,
-          fmt::format("bias has {} entries for {} columns; give one per column, or none",
-                      bias.size(), n)};
+  return op::check_list("bias", bias.data(), bias.size(), {.count = n, .optional = true});
+}
+
+/// Packing fills up panels and groups of K: what fits 63 bits must do so then as well.
+Status check_packed_size(const block::PackedB& packed) {
+  std::int64_t bytes = 0;
+  const std::int64_t rounded = packed.k + packed.kernel->k_group;
+  if (!__builtin_mul_overflow(rounded, packed.n + packed.kernel->nr, &bytes) &&
+      !__builtin_mul_overflow(bytes, static_cast<std::int64_t>(packed.kernel->b_bytes), &bytes)) {
+    return {};
+  }
+  return {StatusCode::kOutOfMemory,
+          fmt::format("b has K = {} and N = {}: packed it would take more than 2^63 bytes", packed.k,
+                      packed.n)};
 }
 
 Result<const tile::Kernel*> choose_kernel(DType type, std::string target) {
@@ -144,27 +152,27 @@ Result<const tile::Kernel*> choose_kernel(DType type, std::string target) {
   return kernel;
 }
 
-}  // namespace
-
-Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
+/// The packed form, and what owns its memory.
+Result<std::shared_ptr<const block::PackedB>> pack_weights(const ConstMatrix& b,
+                                                           const PackOptions& options) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const bool kn = options.layout == BLayout::kn;
-  Status valid = op::first_failure(op::check_range("K", kn ? b.rows : b.cols, 1, kMost),
-                                   op::check_range("N", kn ? b.cols : b.rows, 1, kMost),
-                                   op::check_matrix("b", b, kTypes),
-                                   op::check_range("threads", options.threads, 1, kMaxThreads));
+  const std::int64_t k = kn ? b.rows : b.cols, n = kn ? b.cols : b.rows;
+  Status valid = op::first_failure(
+      op::check_layout(options.layout), op::check_range("K", k, 1, kMost),
+      op::check_range("N", n, 1, kMost), op::check_matrix("b", b, kTypes),
+      op::check_range("threads", options.threads, 1, op::kMaxThreads),
+      check_bias(b.type, options.bias, n));
   if (!valid.ok()) return valid;
-  if (Status status = check_bias(b.type, options.bias, kn ? b.cols : b.rows); !status.ok()) {
-    return status;
-  }
   auto kernel = choose_kernel(b.type, options.kernel);
   if (!kernel.ok()) return kernel.status();
 
   auto storage = std::make_shared<Storage>();
   block::PackedB& packed = storage->packed;
   packed.kernel = *kernel;
-  packed.k = kn ? b.rows : b.cols;
-  packed.n = kn ? b.cols : b.rows;
+  packed.k = k;
+  packed.n = n;
+  if (Status status = check_packed_size(packed); !status.ok()) return status;
   auto memory = platform::PageBuffer::create(packed.bytes(), /*huge=*/true);
   if (!memory.ok()) return memory.status();
   storage->memory = std::move(memory).value();
@@ -177,25 +185,36 @@ Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
     packed.bias = storage->bias.data();
   }
 
+  // One share a thread: neighbouring panels read the same lines of B.
   const std::int64_t panels = packed.panels();
-  const int workers = static_cast<int>(std::min<std::int64_t>(options.threads, panels)) - 1;
-  const auto pack_share = [&](int share) {
-    block::pack_b(b, options.layout, panels * share / (workers + 1),
-                  panels * (share + 1) / (workers + 1), packed);
-    return Status();
-  };
-  auto team = platform::Team::create(workers, "tandem-pack", platform::Spin{});
-  if (!team.ok()) return team.status();
-  team.value()->start(workers, pack_share);
-  (void)pack_share(workers);
-  if (Status status = team.value()->join(); !status.ok()) return status;
-  return PackedWeights(std::shared_ptr<const block::PackedB>(storage, &storage->packed));
+  const std::int64_t shares = std::min<std::int64_t>(options.threads, panels);
+  Status status = op::in_parallel(shares, options.threads, [&](op::Pieces& pieces) -> Status {
+    while (const auto share = pieces.take()) {
+      block::pack_b(b, options.layout, panels * *share / shares, panels * (*share + 1) / shares,
+                    packed);
+    }
+    return {};
+  });
+  if (!status.ok()) return status;
+  return std::shared_ptr<const block::PackedB>(storage, &storage->packed);
+}
+
+}  // namespace
+
+Result<PackedWeights> PackedWeights::pack(ConstMatrix b, PackOptions options) {
+  return base::guarded([&]() -> Result<PackedWeights> {
+    auto packed = pack_weights(b, options);
+    if (!packed.ok()) return packed.status();
+    return PackedWeights(std::move(packed).value());
+  });
 }
 
 std::int64_t PackedWeights::k() const { return impl_->k; }
 std::int64_t PackedWeights::n() const { return impl_->n; }
 DType PackedWeights::type() const { return impl_->kernel->type; }
-std::string PackedWeights::kernel() const { return std::string(impl_->kernel->target); }
+std::string PackedWeights::kernel() const {
+  return base::guarded_or("out of memory", [&] { return std::string(impl_->kernel->target); });
+}
 std::int64_t PackedWeights::bytes() const { return static_cast<std::int64_t>(impl_->bytes()); }
 
 }  // namespace tandem

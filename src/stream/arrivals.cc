@@ -5,6 +5,7 @@
 #include "stream/arrivals.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace tandem::stream {
 namespace {
@@ -16,44 +17,41 @@ std::uint32_t target(const Shard& shard, std::int64_t needed, int lane, int lane
 
 }  // namespace
 
-const Shard& Arrivals::shard_of(std::int64_t row) const {
-  std::size_t r = 0;
-  while (row >= shards_[r].row0 + shards_[r].rows()) ++r;
-  return shards_[r];
+const std::byte* Shard::place(std::int64_t row) const {
+  return data + ring.offset(row / plan.stage_rows());
 }
 
-const std::byte* Arrivals::row(std::int64_t row) const {
-  const Shard& shard = shard_of(row);
-  const std::int64_t i = row - shard.row0;
-  if (shard.local) return shard.data + static_cast<std::size_t>(i) * shard.pitch;
-  const std::int64_t stage = i / shard.plan.stage_rows();
-  return shard.data + shard.ring.offset(stage) +
-         static_cast<std::size_t>(i - stage * shard.plan.stage_rows()) * shard.pitch;
+const std::byte* Shard::address(std::int64_t row) const {
+  if (local) return data + static_cast<std::size_t>(row) * pitch;
+  return place(row) + static_cast<std::size_t>(row % plan.stage_rows()) * pitch;
 }
 
-void Arrivals::rows(std::int64_t row0, std::span<const std::byte*> to) const {
-  for (std::size_t i = 0; i < to.size();) {
-    const std::int64_t first = row0 + static_cast<std::int64_t>(i);
-    const Shard& shard = shard_of(first);
-    // As far as rows lie one pitch apart: to the end of the shard, or of its stage.
-    std::int64_t end = shard.rows() - (first - shard.row0);
-    if (!shard.local) {
-      end = std::min(end, shard.plan.stage_rows() - (first - shard.row0) % shard.plan.stage_rows());
-    }
-    const std::byte* at = row(first);
-    for (; end > 0 && i < to.size(); --end, ++i, at += shard.pitch) to[i] = at;
+const float* Shard::scale(std::int64_t row) const {
+  if (local) return scales + row;
+  return reinterpret_cast<const float*>(place(row) + scales_at) + row % plan.stage_rows();
+}
+
+void Arrivals::rows(const RowBlock& block, std::span<const std::byte*> to) const {
+  auto next = to.begin();
+  for (int r = block.source; r < block.source + block.sources; ++r) {
+    const Shard& shard = shards_[static_cast<std::size_t>(r)];
+    const Rows part = shard.part(block);
+    if (part.empty()) continue;
+    // All in one stage, so that they lie one pitch apart: no block goes past the end of one.
+    const std::byte* at = shard.address(part.begin);
+    for (std::int64_t i = part.begin; i < part.end; ++i, at += shard.pitch) *next++ = at;
   }
 }
 
-const float* Arrivals::row_scale(std::int64_t row) const {
-  const Shard& shard = shard_of(row);
-  if (!shard.scaled) return nullptr;
-  const std::int64_t i = row - shard.row0;
-  if (shard.local) return shard.scales + i;
-  const std::int64_t stage = i / shard.plan.stage_rows();
-  const std::byte* place = shard.data + shard.ring.offset(stage);
-  return reinterpret_cast<const float*>(place + shard.scales_at) +
-         (i - stage * shard.plan.stage_rows());
+bool Arrivals::row_scales(const RowBlock& block, std::span<float> to) const {
+  auto next = to.begin();
+  for (int r = block.source; r < block.source + block.sources; ++r) {
+    const Shard& shard = shards_[static_cast<std::size_t>(r)];
+    if (!shard.scaled) return false;
+    const Rows part = shard.part(block);
+    if (!part.empty()) next = std::copy_n(shard.scale(part.begin), part.end - part.begin, next);
+  }
+  return true;
 }
 
 bool Arrivals::arrived(int rank, std::int64_t rows, std::int64_t k_end) const {
@@ -67,12 +65,10 @@ bool Arrivals::arrived(int rank, std::int64_t rows, std::int64_t k_end) const {
   return true;
 }
 
-bool Arrivals::ready(std::int64_t row0, std::int64_t row_end, std::int64_t k_end) const {
-  for (std::size_t r = 0; r < shards_.size(); ++r) {
-    const Shard& shard = shards_[r];
-    const std::int64_t end = std::min(row_end - shard.row0, shard.rows());
-    if (end <= 0 || shard.row0 + shard.rows() <= row0) continue;
-    if (!arrived(static_cast<int>(r), end, k_end)) return false;
+bool Arrivals::ready(const RowBlock& block, std::int64_t k_end) const {
+  for (int r = block.source; r < block.source + block.sources; ++r) {
+    const Rows part = shards_[static_cast<std::size_t>(r)].part(block);
+    if (!part.empty() && !arrived(r, part.end, k_end)) return false;
   }
   return true;
 }
@@ -96,16 +92,18 @@ std::optional<WaitDetail> Arrivals::missing(int rank, std::int64_t rows, std::in
   return std::nullopt;
 }
 
-Status Arrivals::wait(std::int64_t row0, std::int64_t row_end, std::int64_t k_end,
+Status Arrivals::wait(const RowBlock& block, std::int64_t k_end,
                       std::chrono::milliseconds timeout) const {
-  if (ready(row0, row_end, k_end)) return {};
+  if (ready(block, k_end)) return {};
+  const auto is_ready = [&] { return ready(block, k_end); };
   const auto awaited = [&](int rank) -> std::optional<WaitDetail> {
-    const Shard& shard = shards_[static_cast<std::size_t>(rank)];
-    const std::int64_t end = std::min(row_end - shard.row0, shard.rows());
-    if (end <= 0 || shard.row0 + shard.rows() <= row0) return std::nullopt;
-    return missing(rank, end, k_end);
+    if (rank < block.source || rank >= block.source + block.sources) return std::nullopt;
+    const Rows part = shards_[static_cast<std::size_t>(rank)].part(block);
+    if (part.empty()) return std::nullopt;
+    return missing(rank, part.end, k_end);
   };
-  return window_->wait([&] { return ready(row0, row_end, k_end); }, awaited,
+  // By reference: a std::function that holds more than two words would allocate.
+  return window_->wait(std::cref(is_ready), std::cref(awaited),
                        platform::Deadline::after(timeout));
 }
 

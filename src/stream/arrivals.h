@@ -5,6 +5,7 @@
 // asks, the communication engines of the peers answer through the progress counters.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "stream/call_header.h"
 #include "stream/chunk_plan.h"
+#include "stream/row_blocks.h"
 #include "symm/window.h"
 #include "tandem/allgather_gemm.h"
 
@@ -30,6 +32,12 @@ struct StageRing {
     const std::uint64_t number = first + static_cast<std::uint64_t>(stage);
     return static_cast<std::size_t>(number % static_cast<std::uint64_t>(places)) * place_bytes;
   }
+};
+
+/// Rows [begin, end) of a shard.
+struct Rows {
+  std::int64_t begin = 0, end = 0;
+  [[nodiscard]] bool empty() const { return begin >= end; }
 };
 
 /// The rows of one rank.
@@ -50,6 +58,17 @@ struct Shard {
   std::array<std::uint32_t, kMaxLanes> base{};  ///< per lane, its value before this call
 
   [[nodiscard]] std::int64_t rows() const { return plan.rows(); }
+  /// Those of its rows that are in the block.
+  [[nodiscard]] Rows part(const RowBlock& block) const {
+    return {std::max(block.row0 - row0, std::int64_t{0}),
+            std::min(block.row0 + block.rows - row0, rows())};
+  }
+  [[nodiscard]] const std::byte* address(std::int64_t row) const;  ///< of element (row, 0)
+  [[nodiscard]] const float* scale(std::int64_t row) const;        ///< where it has scales
+
+ private:
+  /// Where the stage that holds the row lies.
+  [[nodiscard]] const std::byte* place(std::int64_t row) const;
 };
 
 /// Thread-safe: all members may be called from every compute thread.
@@ -65,19 +84,16 @@ class Arrivals {
         call_(call) {}
 
   [[nodiscard]] const std::vector<Shard>& shards() const { return shards_; }
-  /// Address of element (row, 0) of gathered A.
-  [[nodiscard]] const std::byte* row(std::int64_t row) const;
-  /// row(row0), row(row0 + 1), …
-  void rows(std::int64_t row0, std::span<const std::byte*> to) const;
+  /// Addresses of the first elements of the block's rows; `to` has room for all.
+  void rows(const RowBlock& block, std::span<const std::byte*> to) const;
+  /// Scales of the block's rows; false when this call's rows have none.
+  [[nodiscard]] bool row_scales(const RowBlock& block, std::span<float> to) const;
 
-  /// Scale of the row; null when this call's rows have none.
-  [[nodiscard]] const float* row_scale(std::int64_t row) const;
-
-  /// True when rows [row0, row_end) are there in columns [0, k_end). Acquire.
-  [[nodiscard]] bool ready(std::int64_t row0, std::int64_t row_end, std::int64_t k_end) const;
+  /// True when the block's rows are there in columns [0, k_end). Acquire. Of two blocks of one rank
+  /// the upper one is ready no later than the lower one: chunks of a lane arrive in order.
+  [[nodiscard]] bool ready(const RowBlock& block, std::int64_t k_end) const;
   /// Blocks until ready(), or returns why it never will be.
-  Status wait(std::int64_t row0, std::int64_t row_end, std::int64_t k_end,
-              std::chrono::milliseconds timeout) const;
+  Status wait(const RowBlock& block, std::int64_t k_end, std::chrono::milliseconds timeout) const;
   /// Blocks until every rank's header agrees: also those that bring no rows.
   Status wait_headers(std::chrono::milliseconds timeout) const;
 
@@ -87,7 +103,6 @@ class Arrivals {
   [[nodiscard]] symm::Window* window() const { return window_; }
 
  private:
-  [[nodiscard]] const Shard& shard_of(std::int64_t row) const;
   [[nodiscard]] bool arrived(int rank, std::int64_t rows, std::int64_t k_end) const;
 
   std::vector<Shard> shards_;

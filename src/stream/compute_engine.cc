@@ -31,11 +31,9 @@ block::Epilogue epilogue_of(const ComputeJob& job, const Arrivals& arrivals, con
   block::Epilogue epilogue{.c = part_of(job.output.c), .factors = job.output.dequantisation};
   if (epilogue.factors == nullptr) return epilogue;
   if (job.output.accumulators) epilogue.sums = part_of(*job.output.accumulators);
-  if (arrivals.row_scale(block.row0) == nullptr) return epilogue;
-  for (std::int64_t i = 0; i < block.rows; ++i) {
-    scratch.row_scales[static_cast<std::size_t>(i)] = *arrivals.row_scale(block.row0 + i);
+  if (arrivals.row_scales(block, scratch.row_scales)) {
+    epilogue.row_scales = scratch.row_scales.data();
   }
-  epilogue.row_scales = scratch.row_scales.data();
   return epilogue;
 }
 
@@ -43,21 +41,20 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
                 Scratch& scratch) {
   const tile::Kernel& kernel = *job.weights->kernel;
   const RowBlock& block = task.block;
-  const std::int64_t row_end = block.row0 + block.rows;
   const std::int64_t col0 = task.part * job.group_cols;
   const std::int64_t cols = std::min(job.group_cols, job.weights->n - col0);
-  arrivals.rows(block.row0, {scratch.rows.data(), static_cast<std::size_t>(block.rows)});
+  arrivals.rows(block, scratch.rows);
 
   // Rows that are all here can be fetched ahead of their packing.
-  const bool complete = arrivals.ready(block.row0, row_end, job.weights->k);
+  const bool complete = arrivals.ready(block, job.weights->k);
   const std::byte* const* ahead = complete ? scratch.rows.data() : nullptr;
   for (std::int64_t k0 = 0, kc = 0; k0 < job.weights->k; k0 += kc) {
     kc = std::min(kernel.kc - k0 % kernel.kc, job.weights->k - k0);
     // Integer sums may be cut anywhere: what has arrived need not wait for the rest of its block.
-    while (kc > tile::kKc && !complete && !arrivals.ready(block.row0, row_end, k0 + kc)) {
+    while (kc > tile::kKc && !complete && !arrivals.ready(block, k0 + kc)) {
       kc = (kc / 2 + tile::kKc - 1) / tile::kKc * tile::kKc;
     }
-    Status arrived = arrivals.wait(block.row0, row_end, k0 + kc, job.timeout);
+    Status arrived = arrivals.wait(block, k0 + kc, job.timeout);
     if (!arrived.ok()) return arrived;
     platform::protocol_step("arrival to reading");
     block::pack_a(kernel, scratch.rows.data(), block.rows, k0, kc, scratch.packed_a);
@@ -71,14 +68,16 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
   return {};
 }
 
-Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task) {
+Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task,
+              Scratch& scratch) {
   const RowBlock& block = task.block;
-  Status arrived = arrivals.wait(block.row0, block.row0 + block.rows, job.weights->k, job.timeout);
+  Status arrived = arrivals.wait(block, job.weights->k, job.timeout);
   if (!arrived.ok()) return arrived;
+  arrivals.rows(block, scratch.rows);
   const Matrix& to = *job.output.gathered_a;
   const std::size_t bytes = static_cast<std::size_t>(job.weights->k) * size_of(to.type);
-  for (std::int64_t row = block.row0; row < block.row0 + block.rows; ++row) {
-    std::memcpy(to.row(row), arrivals.row(row), bytes);
+  for (std::int64_t i = 0; i < block.rows; ++i) {
+    std::memcpy(to.row(block.row0 + i), scratch.rows[static_cast<std::size_t>(i)], bytes);
   }
   return {};
 }
@@ -108,7 +107,7 @@ Status compute(const ComputeJob& job, const Arrivals& arrivals, TaskQueue& tasks
     if (!task.ok()) return task.status();
     if (!task->has_value()) return {};
     Status done = (*task)->part < job.column_groups ? multiply(job, arrivals, **task, scratch)
-                                                    : gather(job, arrivals, **task);
+                                                    : gather(job, arrivals, **task, scratch);
     if (!done.ok()) return done;
     if (job.ledger != nullptr) job.ledger->finished((*task)->block);
   }

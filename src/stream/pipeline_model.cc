@@ -34,7 +34,7 @@ PipelineModel::PipelineModel(const PlanShape& shape, const PlanMachine& machine,
   shard_link_ = std::max(wire, copies * real(chunks.chunks()) * machine.chunk_seconds);
   // On a mesh all sources bring a row in the time of one.
   const std::int64_t side_by_side = mesh_ ? std::max<std::int64_t>(1, remote_) : 1;
-  const double row_link = wire / real(shape.rows * side_by_side);
+  const double row_link = wire / (real(shape.rows) * real(side_by_side));
   const std::int64_t share =
       remote_ == 0 ? shape.block_rows
                    : rows_to_share({.work = row_work_, .pass = weight_pass_, .link = row_link},

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "stream/pipeline_model.h"
 #include "stream/row_blocks.h"
 #include "tile/contract.h"
@@ -40,6 +41,8 @@ Status bad(std::string_view what, double value, std::string_view bound) {
 }
 
 Status check(const PlanShape& s, const PlanMachine& m, const PlanChoice& c) {
+  // So large that no plan is, and so small that sums of two stay in 64 bits.
+  constexpr std::int64_t kMost = std::int64_t{1} << 57;
   struct Integer {
     std::string_view name;
     std::int64_t value, least;
@@ -50,15 +53,24 @@ Status check(const PlanShape& s, const PlanMachine& m, const PlanChoice& c) {
         Integer{"block_rows", s.block_rows, 1}, Integer{"block_quantum", s.block_quantum, 1},
         Integer{"ranks_per_node", m.ranks_per_node, 1}, Integer{"tile_m", c.tile_m, 0},
         Integer{"tile_k", c.tile_k, 0}}) {
-    if (i.value >= i.least) continue;
-    return bad(i.name, static_cast<double>(i.value), fmt::format("at least {}", i.least));
+    if (i.value >= i.least && i.value <= kMost) continue;
+    return bad(i.name, static_cast<double>(i.value),
+               i.value < i.least ? fmt::format("at least {}", i.least) : "at most 2^57");
+  }
+  if (m.wiring != Wiring::shared && m.wiring != Wiring::mesh) {
+    return bad("wiring", static_cast<double>(m.wiring), "shared or mesh");
+  }
+  if (c.transfer && *c.transfer != Transfer::pull && *c.transfer != Transfer::push) {
+    return bad("transfer", static_cast<double>(*c.transfer), "pull or push");
   }
   // The chunk plan counts a shard's bytes in 64 bits.
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(s.rows, s.k, &bytes) ||
-      __builtin_mul_overflow(bytes, 64 * s.element_bytes, &bytes)) {
-    return bad("rows × K", static_cast<double>(s.rows) * static_cast<double>(s.k),
-               "a shard below 2^57 bytes");
+      __builtin_mul_overflow(bytes, s.element_bytes, &bytes) || bytes > kMost) {
+    return bad("rows × K × element_bytes",
+               static_cast<double>(s.rows) * static_cast<double>(s.k) *
+                   static_cast<double>(s.element_bytes),
+               "a shard of at most 2^57 bytes");
   }
   struct Real {
     std::string_view name;
@@ -168,31 +180,7 @@ Plan describe(const Candidate& best, const PlanShape& shape, const PlanMachine& 
   return plan;
 }
 
-}  // namespace
-
-std::string_view name(Wiring wiring) { return wiring == Wiring::shared ? "shared" : "mesh"; }
-
-std::string_view name(Bound bound) {
-  switch (bound) {
-    case Bound::compute:
-      return "compute";
-    case Bound::weights:
-      return "weights";
-    case Bound::link:
-      return "link";
-    case Bound::latency:
-      return "latency";
-    case Bound::memory:
-      return "memory";
-    case Bound::chunks:
-      return "chunks";
-  }
-  return {};
-}
-
-Result<Plan> make_plan(const PlanShape& shape, const PlanMachine& machine,
-                       const PlanChoice& choice) {
-  if (Status status = check(shape, machine, choice); !status.ok()) return status;
+Plan best_plan(const PlanShape& shape, const PlanMachine& machine, const PlanChoice& choice) {
   const bool link = shape.ranks > machine.ranks_per_node;
   std::vector<Candidate> all;
   for (const Route& route : routes(machine, choice, link)) {
@@ -220,6 +208,44 @@ Result<Plan> make_plan(const PlanShape& shape, const PlanMachine& machine,
     }
   }
   return describe(*chosen, shape, machine);
+}
+
+}  // namespace
+
+std::string_view name(Wiring wiring) {
+  switch (wiring) {
+    case Wiring::shared:
+      return "shared";
+    case Wiring::mesh:
+      return "mesh";
+  }
+  return "unknown";
+}
+
+std::string_view name(Bound bound) {
+  switch (bound) {
+    case Bound::compute:
+      return "compute";
+    case Bound::weights:
+      return "weights";
+    case Bound::link:
+      return "link";
+    case Bound::latency:
+      return "latency";
+    case Bound::memory:
+      return "memory";
+    case Bound::chunks:
+      return "chunks";
+  }
+  return "unknown";
+}
+
+Result<Plan> make_plan(const PlanShape& shape, const PlanMachine& machine,
+                       const PlanChoice& choice) {
+  return base::guarded([&]() -> Result<Plan> {
+    if (Status status = check(shape, machine, choice); !status.ok()) return status;
+    return best_plan(shape, machine, choice);
+  });
 }
 
 }  // namespace tandem

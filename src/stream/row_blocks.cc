@@ -9,14 +9,14 @@
 namespace tandem::stream {
 namespace {
 
-/// Cuts rows [row0, row0 + rows) into the fewest blocks, of even size rather than with a short last
+/// Cuts `all` into the fewest blocks, of even size rather than with a short last
 /// one: see block_step().
-void add_blocks(std::int64_t row0, std::int64_t rows, const RowBlockPolicy& policy,
-                std::vector<RowBlock>& blocks) {
-  if (rows == 0) return;
-  const std::int64_t step = block_step(rows, policy.most_rows, policy.quantum);
-  for (std::int64_t done = 0; done < rows; done += step) {
-    blocks.push_back({row0 + done, std::min(step, rows - done)});
+void add_blocks(const RowBlock& all, const RowBlockPolicy& policy, std::vector<RowBlock>& blocks) {
+  if (all.rows == 0) return;
+  const std::int64_t step = block_step(all.rows, policy.most_rows, policy.quantum);
+  for (std::int64_t done = 0; done < all.rows; done += step) {
+    blocks.push_back(
+        {all.row0 + done, std::min(step, all.rows - done), all.source, all.sources});
   }
 }
 
@@ -53,7 +53,9 @@ std::vector<RowBlock> plan_row_blocks(std::span<const ChunkPlan> shards,
       }
       const std::int64_t step = end == begin + 1 ? shards[begin].stage_rows() : policy.most_rows;
       for (std::int64_t row = first[begin]; row < first[end]; row += step) {
-        add_blocks(row, std::min(step, first[end] - row), policy, blocks);
+        add_blocks({row, std::min(step, first[end] - row), static_cast<int>(begin),
+                    static_cast<int>(end - begin)},
+                   policy, blocks);
       }
       begin = end;
     }

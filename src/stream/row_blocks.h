@@ -14,10 +14,12 @@
 
 namespace tandem::stream {
 
-/// Rows [row0, row0 + rows) of gathered A and of C. A block may hold the rows of several ranks.
+/// Rows [row0, row0 + rows) of gathered A and of C. A block may hold the rows of several ranks:
+/// all are of ranks [source, source + sources), some of which may bring none.
 struct RowBlock {
   std::int64_t row0 = 0;
   std::int64_t rows = 0;
+  int source = 0, sources = 1;
 };
 
 struct RowBlockPolicy {

@@ -3,8 +3,6 @@
 // Counting the tasks of each stage down, and publishing the stages that reach zero.
 #include "stream/stage_ledger.h"
 
-#include <algorithm>
-
 #include "platform/delay.h"
 
 namespace tandem::stream {
@@ -12,15 +10,13 @@ namespace tandem::stream {
 /// Calls each(source, stage) for every stage of another rank that the block reads.
 template <class Visit>
 void StageLedger::visit(const RowBlock& block, const Visit& each) const {
-  const auto& shards = arrivals_.shards();
-  for (std::size_t r = 0; r < shards.size(); ++r) {
-    const Shard& shard = shards[r];
-    const std::int64_t from = std::max(block.row0, shard.row0) - shard.row0;
-    const std::int64_t to =
-        std::min(block.row0 + block.rows, shard.row0 + shard.rows()) - shard.row0;
-    if (shard.local || from >= to) continue;
+  for (int r = block.source; r < block.source + block.sources; ++r) {
+    const auto source = static_cast<std::size_t>(r);
+    const Shard& shard = arrivals_.shards()[source];
+    const Rows part = shard.part(block);
+    if (shard.local || part.empty()) continue;
     // No block goes past the end of a stage (row_blocks.h).
-    each(r, static_cast<std::size_t>(from / shard.plan.stage_rows()));
+    each(source, static_cast<std::size_t>(part.begin / shard.plan.stage_rows()));
   }
 }
 

@@ -4,38 +4,65 @@
 #include "stream/task_queue.h"
 
 namespace tandem::stream {
+namespace {
 
-TaskQueue::TaskQueue(const Arrivals& arrivals, std::vector<RowBlock> blocks, int parts,
-                     std::int64_t k, std::int64_t first_k)
-    : arrivals_(arrivals),
-      blocks_(std::move(blocks)),
-      parts_(parts),
-      k_(k),
-      first_k_(first_k),
-      claimed_(std::make_unique<std::atomic<int>[]>(blocks_.size())) {}
-
-// All orders here are relaxed: a claim only decides who does a task. What the task reads is ordered
-// by the progress counters, what it writes by the join at the end of the call.
-bool TaskQueue::taken(std::size_t block) const {
-  return claimed_[block].load(std::memory_order_relaxed) >= parts_;
+/// Whether `next` is ready no earlier than `block`, which stands before it: a lower part of the
+/// same shard. A block of several shards waits for each of them, and says nothing of others.
+bool follows(const RowBlock& block, const RowBlock& next) {
+  return block.sources == 1 && next.sources == 1 && next.source == block.source &&
+         next.row0 > block.row0;
 }
 
-std::optional<Task> TaskQueue::claim(std::int64_t k_end) {
+}  // namespace
+
+TaskQueue::TaskQueue(const Arrivals& arrivals, std::span<const RowBlock> blocks, int parts,
+                     std::int64_t k, std::int64_t first_k)
+    : arrivals_(arrivals), blocks_(blocks), parts_(parts), k_(k), first_k_(first_k) {
+  const auto begins_run = [&](std::size_t b) {
+    return b == 0 || !follows(blocks_[b - 1], blocks_[b]);
+  };
+  std::size_t count = 0;
+  for (std::size_t b = 0; b < blocks_.size(); ++b) count += begins_run(b) ? 1 : 0;
+  runs_ = std::make_unique<Run[]>(count);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    const RowBlock& block = blocks_[b];
-    if (taken(b) || !arrivals_.ready(block.row0, block.row0 + block.rows, k_end)) continue;
-    const int part = claimed_[b].fetch_add(1, std::memory_order_relaxed);
-    if (part < parts_) return Task{block, part};
+    if (begins_run(b)) ++run_count_;
+    Run& run = runs_[run_count_ - 1];
+    const std::int64_t first = static_cast<std::int64_t>(b) * parts_;
+    // Relaxed: no other thread knows the queue yet.
+    if (begins_run(b)) run.next.store(first, std::memory_order_relaxed);
+    run.end = first + parts_;
+  }
+}
+
+// All orders below are relaxed: a claim only decides who does a task. What the task reads is
+// ordered by the progress counters, what it writes by the join at the end of the call.
+std::optional<Task> TaskQueue::claim(std::int64_t k_end) {
+  for (Run& run : runs()) {
+    std::int64_t task = run.next.load(std::memory_order_relaxed);
+    while (task < run.end && arrivals_.ready(block_of(task), k_end)) {
+      // Taken only if it still is the one that was looked at: the next may belong to a block that
+      // is not ready.
+      if (!run.next.compare_exchange_weak(task, task + 1, std::memory_order_relaxed)) continue;
+      return Task{block_of(task), static_cast<int>(task % parts_)};
+    }
   }
   return std::nullopt;
 }
 
+bool TaskQueue::all_taken() const {
+  for (const Run& run : runs()) {
+    if (run.next.load(std::memory_order_relaxed) < run.end) return false;
+  }
+  return true;
+}
+
 bool TaskQueue::worth_waking() const {
   bool left = false;
-  for (std::size_t b = 0; b < blocks_.size(); ++b) {
-    if (taken(b)) continue;
+  for (const Run& run : runs()) {
+    const std::int64_t task = run.next.load(std::memory_order_relaxed);
+    if (task >= run.end) continue;
+    if (arrivals_.ready(block_of(task), first_k_)) return true;
     left = true;
-    if (arrivals_.ready(blocks_[b].row0, blocks_[b].row0 + blocks_[b].rows, first_k_)) return true;
   }
   return !left;
 }
@@ -48,9 +75,7 @@ Result<std::optional<Task>> TaskQueue::next(std::chrono::milliseconds timeout) {
     if (auto task = claim(k_)) return task;
     // No block is complete: go on with one whose first columns are here, and follow its chunks.
     if (auto task = claim(first_k_)) return task;
-    bool left = false;
-    for (std::size_t b = 0; b < blocks_.size(); ++b) left = left || !taken(b);
-    if (!left) return std::optional<Task>();
+    if (all_taken()) return std::optional<Task>();
 
     const auto awaited = [&](int rank) -> std::optional<WaitDetail> {
       const Shard& shard = arrivals_.shards()[static_cast<std::size_t>(rank)];

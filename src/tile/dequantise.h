@@ -82,10 +82,12 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
   return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu;
 }
 
-/// The scale of a row whose largest magnitude has these bits.
+/// The scale of a row whose largest magnitude has these bits. Not below the smallest number above
+/// 0, which the quotient of up to 63 of those would round to 0: such a row is q = x / 2^-149, exact.
 [[nodiscard]] inline float quantisation_scale(std::uint32_t largest) {
   if (largest >= 0x7f800000u) return std::numeric_limits<float>::quiet_NaN();
-  return largest == 0 ? 1.0F : std::bit_cast<float>(largest) / 127.0F;
+  if (largest == 0) return 1.0F;
+  return std::max(std::bit_cast<float>(largest) / 127.0F, std::numeric_limits<float>::denorm_min());
 }
 
 /// Element k over a scale above 0. |x / scale| may round to a little above 127 where the scale is
@@ -97,8 +99,8 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
   return static_cast<std::int8_t>(std::min(std::max(q, -127.0F), 127.0F));
 }
 
-/// Symmetric quantisation of a row of `count` floats of `type`: returns s = max|x| / 127 and writes
-/// q = round(x / s), ties to even. A row of zeros has s = 1; a row with NaN or infinity has s = NaN
+/// Symmetric quantisation of a row of `count` floats of `type`: returns s = max|x| / 127, at least
+/// 2^-149, and writes q = round(x / s), ties to even. A row of zeros has s = 1; a row with NaN or infinity has s = NaN
 /// and q = 0, so that all its outputs are NaN.
 [[nodiscard]] float quantise_row(DType type, const std::byte* from, std::int64_t count,
                                  std::int8_t* to);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Links as text, as the command line and reports spell them: "1Gbit/s,50us,jitter=200us,seed=7".
-// Start reading at parse_link().
+// Start reading at parse().
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "tandem/transport.h"
 
 namespace tandem {
@@ -76,21 +77,7 @@ std::string spell_bandwidth(double bytes_per_second) {
   return spell(bits, "bit/s");
 }
 
-}  // namespace
-
-std::string_view name(TransportKind kind) {
-  switch (kind) {
-    case TransportKind::shm:
-      return "shm";
-    case TransportKind::sim:
-      return "sim";
-    case TransportKind::mpi:
-      return "mpi";
-  }
-  return "unknown";
-}
-
-Result<Link> parse_link(std::string_view text) {
+Result<Link> parse(std::string_view text) {
   Link link;
   std::string_view rest = text;
   for (int index = 0; index == 0 || !rest.empty(); ++index) {
@@ -121,11 +108,31 @@ Result<Link> parse_link(std::string_view text) {
   return link;
 }
 
+}  // namespace
+
+std::string_view name(TransportKind kind) {
+  switch (kind) {
+    case TransportKind::shm:
+      return "shm";
+    case TransportKind::sim:
+      return "sim";
+    case TransportKind::mpi:
+      return "mpi";
+  }
+  return "unknown";
+}
+
+Result<Link> parse_link(std::string_view text) {
+  return base::guarded([&] { return parse(text); });
+}
+
 std::string to_string(const Link& link) {
-  std::string text = spell_bandwidth(link.bytes_per_second) + "," + spell_time(link.latency);
-  if (link.jitter.count() != 0) text += ",jitter=" + spell_time(link.jitter);
-  if (link.seed != 0) text += fmt::format(",seed={}", link.seed);
-  return text;
+  return base::guarded_or("out of memory", [&] {
+    std::string text = spell_bandwidth(link.bytes_per_second) + "," + spell_time(link.latency);
+    if (link.jitter.count() != 0) text += ",jitter=" + spell_time(link.jitter);
+    if (link.seed != 0) text += fmt::format(",seed={}", link.seed);
+    return text;
+  });
 }
 
 }  // namespace tandem

@@ -205,6 +205,12 @@ TEST_P(S8, QuantisationEqualsItsScalarDefinition) {
           if (kind % 6 == 2) x = kind < 30 ? 0.0F : -0.0F;
           if (kind % 6 == 3 && random() % 64 == 0) x = std::numeric_limits<float>::infinity();
           if (kind % 6 == 4 && random() % 64 == 0) x = std::nanf("");
+          if (kind >= 48) {
+            // Multiples of 2^-149, up to where the scale is its floor and beyond.
+            const int most = kind < 54 ? 63 : 300;
+            x = static_cast<float>(static_cast<int>(random() % 127) % (most + 1)) * 0x1p-149F;
+            if (random() % 2 == 0) x = -x;
+          }
           base::store_element(type, x, row.data() + 1 + static_cast<std::size_t>(k) * bytes);
         }
         std::vector<std::int8_t> got(static_cast<std::size_t>(count) + 1, 99), expected = got;
@@ -213,6 +219,14 @@ TEST_P(S8, QuantisationEqualsItsScalarDefinition) {
         ASSERT_TRUE(std::isnan(right) ? std::isnan(scale) : scale == right)
             << name(type) << " " << count << ": " << scale << " for " << right;
         ASSERT_EQ(got, expected) << name(type) << " " << count << " kind " << kind;
+        ASSERT_NE(right, 0.0F);
+        if (right != std::numeric_limits<float>::denorm_min()) continue;
+        for (std::int64_t k = 0; k < count; ++k) {
+          const float x = base::load_element(
+              type, row.data() + 1 + static_cast<std::size_t>(k) * bytes);
+          if (std::abs(x) > 63 * right) continue;
+          ASSERT_EQ(static_cast<float>(got[static_cast<std::size_t>(k)]) * right, x) << "not exact";
+        }
       }
     }
   }

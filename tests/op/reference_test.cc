@@ -137,16 +137,41 @@ TEST(ReferenceGemm, RefusesWhatDoesNotFit) {
     return status.message();
   };
   EXPECT_THAT(refusal(reference_gemm(view(2, 3), view(4, 5), BLayout::kn, view(2, 5))),
-              HasSubstr("K = 4"));
+              HasSubstr("b is 4 x 5; this call needs 3 x 5"));
   EXPECT_THAT(refusal(reference_gemm(view(2, 3), view(3, 5), BLayout::kn, view(2, 4))),
-              HasSubstr("must be 2 x 5"));
+              HasSubstr("c is 2 x 4; this call needs 2 x 5"));
   EXPECT_THAT(refusal(reference_gemm(view(2, 3), view(3, 5, DType::f16), BLayout::kn, view(2, 5))),
-              HasSubstr("B is f16"));
+              HasSubstr("b has type f16"));
   EXPECT_THAT(refusal(reference_gemm(view(2, 3, DType::s8), view(3, 5, DType::s8), BLayout::kn,
                                      view(2, 5))),
               HasSubstr("s8"));
   EXPECT_THAT(refusal(reference_gemm(view(2, 3), view(3, 5), BLayout::kn, view(2, 5), 0)),
-              HasSubstr("0 threads"));
+              HasSubstr("threads is 0"));
+}
+
+/// Rows so small that max / 127 rounds to 0: the scale is then 2^-149, and q is exact.
+TEST(ReferenceQuantise, HasAFloorUnderItsScale) {
+  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  for (int most = 1; most <= 63; ++most) {
+    std::vector<float> row;
+    for (int i = -most; i <= most; ++i) row.push_back(static_cast<float>(i) * kLeast);
+    const auto count = static_cast<std::int64_t>(row.size());
+    std::vector<std::int8_t> q(row.size());
+    float scale = 0;
+    ASSERT_TRUE(reference_quantise(dense(row.data(), DType::f32, 1, count),
+                                   dense(q.data(), DType::s8, 1, count), {&scale, 1})
+                    .ok());
+    EXPECT_EQ(scale, kLeast);
+    for (int i = -most; i <= most; ++i) ASSERT_EQ(q[static_cast<std::size_t>(i + most)], i);
+  }
+  const std::vector<float> zeros(3, -0.0F);
+  std::vector<std::int8_t> q(3, 99);
+  float scale = 0;
+  ASSERT_TRUE(reference_quantise(dense(zeros.data(), DType::f32, 1, 3),
+                                 dense(q.data(), DType::s8, 1, 3), {&scale, 1})
+                  .ok());
+  EXPECT_EQ(scale, 1.0F);
+  EXPECT_EQ(q, std::vector<std::int8_t>(3, 0));
 }
 
 TEST(FillRandom, DependsOnSeedRowAndColumnOnly) {
