@@ -144,12 +144,11 @@ Status RollCall::give_up(std::string_view what) {
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_).count();
   return {StatusCode::kTimeout,
           fmt::format(
-              "{} waited {} ms for {} to {}{}{}: they are late, have ended, or no network that MPI "
-              "uses carries between their hosts and this one (interfaces here: {}); look at those "
-              "ranks, call make_world() on all at about the same time, allow more time "
+              "{} waited {} ms for {} to {}{}{}: late, or ended, or no network that MPI uses carries "
+              "between those hosts and this one (interfaces here: {}); look at those ranks, call make_world() on all at about the same time, allow more time "
               "(WorldOptions.timeout), or name the network to MPI (mpirun --mca btl_tcp_if_include "
               "NETWORK, or MPICH's FI_TCP_IFACE)",
-              name(rank_), waited, list(*this, missing), what, came == 0 ? "" : "; here was ",
+              name(rank_), waited, list(*this, missing), what, came == 0 ? "" : ", as did ",
               list(*this, came), platform::network_interfaces())};
 }
 

@@ -65,13 +65,16 @@ std::string network_interfaces() {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return "none";
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  constexpr int kMost = 12;
   std::string all;
+  int found = 0;
   for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const std::string address = address_text(entry->ifa_addr);
-    if (address.empty()) continue;
+    if (address.empty() || ++found > kMost) continue;
     all += fmt::format("{}{} {}", all.empty() ? "" : ", ", entry->ifa_name, address);
   }
+  if (found > kMost) all += fmt::format(" and {} more", found - kMost);
   return all.empty() ? "none" : all;
 }
 

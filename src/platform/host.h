@@ -14,7 +14,7 @@ namespace tandem::platform {
 [[nodiscard]] std::string host_name();
 
 /// The network interfaces that are up, with their addresses: "eth0 10.0.0.1, lo 127.0.0.1". Of IPv6
-/// without those of the link only. "none" when there are none.
+/// without those of the link only; at most a dozen. "none" when there are none.
 [[nodiscard]] std::string network_interfaces();
 
 /// Where a process runs, as far as local sockets care: processes with the same one reach each other

@@ -3,7 +3,7 @@
 // After a call that failed, A and the operator are the caller's to free, whatever the network still
 // has of them. A stale read is a SIGSEGV here: A lies in pages that are gone right after the call.
 #include <cstring>
-#include <memory>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,11 +46,11 @@ TEST_P(FailedCall, LeavesNothingThatPointsIntoWhatTheCallerFrees) {
     for (int round = 0; round < kRounds; ++round) {
       auto op = AllGatherGemm::create(
           world, *weights,
-          {.max_rows = 401, .transport = transport_here({}), .transfer = GetParam()});
+          {.max_rows = 401, .transfer = GetParam(), .transport = transport_here({})});
       ASSERT_TRUE(op.ok()) << op.status().message();
       std::vector<std::int64_t> rows = p.shape().rows;
       if (world.rank() == 2) rows[0] += 1;
-      Buffer c(DType::f32, p.shape().m() + 1, 16);
+      Buffer c(DType::f32, std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), 16);
       const Pages a(p.a(world.rank()));
       const Status status = op->run({.a = a.view(), .c = c.view(), .rows = rows});
       EXPECT_EQ(status.code(), StatusCode::kMismatch) << status.message();
@@ -67,8 +67,8 @@ TEST_P(FailedCall, LeavesNothingThatPointsIntoWhatTheCallerFrees) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transfers, FailedCall, testing::Values(Transfer::pull, Transfer::push),
-                         [](const auto& info) {
-                           return info.param == Transfer::pull ? "pull" : "push";
+                         [](const auto& given) {
+                           return given.param == Transfer::pull ? "pull" : "push";
                          });
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // How worlds over MPI begin and end when things are not as they should be, one scenario per job:
 //
-//   joining late|absent|finalize|exhausted|denied|crowded|patient|refused
+//   joining late|absent|finalize|exhausted|denied|crowded|patient|refused|starved
 //
 // Exits with 0 when all went as it must. Run by tests/mpi/CMakeLists.txt under each MPI.
 #include <atomic>
@@ -10,12 +10,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -35,6 +37,14 @@ using tandem::World;
 
 int rank = 0, size = 1;
 std::atomic<bool> deny_duplicates{false};
+/// Counts down; the allocation that brings it to 0 fails. Of the thread that calls MPI.
+std::atomic<int> bridge_allocations{0};
+
+bool is_bridge() {
+  char name[16] = {};
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return std::string_view(name).starts_with("tandem-mpi");
+}
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "rank %d: %s\n", rank, what.c_str());
@@ -208,10 +218,27 @@ void crowded() {
   expect(!crowd || crowd->knocks() > 100, "nobody knocked");
 }
 
+/// On rank 0 the thread that calls MPI runs out of memory at its n-th allocation from now, for every
+/// n: all ranks get an error at once, since there is memory for last words, and none hangs or dies.
+void starved() {
+  for (int n = 1; n <= 24; ++n) {
+    const World world = make();
+    Multiply multiply(world);
+    expect(multiply.run().ok(), "no product");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) bridge_allocations = n;
+    Status status;
+    for (int i = 0; status.ok() && i < 10000; ++i) status = multiply.run();
+    bridge_allocations = 0;
+    expect(!status.ok(), "nothing failed");
+    expect(status.code() != StatusCode::kTimeout, "not told: " + status.message());
+  }
+}
+
 /// The longest timeout there is.
 void patient() {
   const World world = make(milliseconds::max());
-  expect(Multiply(world, milliseconds::max()).run().ok(), "no product");
+  expect(Multiply(world).run().ok(), "no product");
 }
 
 /// One rank's own arguments are wrong: the others hear it at once, and may all try again.
@@ -224,6 +251,17 @@ void refused() {
 }
 
 }  // namespace
+
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // of malloc and free, inlined
+void* operator new(std::size_t bytes) {
+  if (bridge_allocations > 0 && is_bridge() && bridge_allocations.fetch_sub(1) == 1) {
+    throw std::bad_alloc();
+  }
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 /// In place of MPI's own: every MPI lets a program do that.
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
@@ -241,7 +279,8 @@ int main(int argc, char** argv) {
     void (*run)();
   } scenarios[] = {{"late", late},           {"absent", absent},   {"finalize", finalize},
                    {"exhausted", exhausted}, {"denied", denied},   {"crowded", crowded},
-                   {"patient", patient},     {"refused", refused}};
+                   {"patient", patient},     {"refused", refused},
+                   {"starved", starved}};
   bool known = false;
   for (const auto& [name, run] : scenarios) {
     if (name != scenario) continue;

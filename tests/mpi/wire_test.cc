@@ -20,6 +20,7 @@ namespace {
 thread_local long long allowance = -1;
 }  // namespace
 
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // of malloc and free, inlined
 void* operator new(std::size_t bytes) {
   if (allowance >= 0) {
     if (static_cast<long long>(bytes) > allowance) throw std::bad_alloc();
