@@ -25,6 +25,10 @@
 
 namespace tandem::mpi {
 
+/// The tag of the messages by which the ranks of make_world() find each other on the caller's
+/// communicator: the highest that every MPI has. Use another one there while a make_world() runs.
+inline constexpr int kHelloTag = 32767;
+
 /// Collective over `comm`, which stays the caller's. At most kMaxRanks ranks.
 ///
 /// Ranks that can hand each other a descriptor over a local socket are on one machine and share
@@ -32,13 +36,19 @@ namespace tandem::mpi {
 /// as the world lives, on a communicator of its own, so MPI must have been initialised for
 /// MPI_THREAD_MULTIPLE. On one machine any level will do.
 ///
-/// The world and everything made on it must be destroyed before MPI_Finalize(), on every rank at
-/// about the same time: the destructor serves its machine until the other ranks there have left
-/// too, at most for the world's timeout.
+/// Bounded by the world's timeout: a rank that does not come, or that no network reaches, is an
+/// error that names it on those that came, within that time, and on the late one when it comes. All
+/// ranks may call again then, as often on each; what MPI itself still had to do stays in its hands,
+/// with its memory (a few KiB), and may hold up MPI_Finalize() if a rank never comes.
+///
+/// Destroy the world and everything made on it before MPI_Finalize(), on every rank at about the
+/// same time: the destructor serves its machine until the other ranks there have left too, at most
+/// for the world's timeout. A world that lives longer leaves in MPI_Finalize(), in the same manner;
+/// its calls then return errors, and its destructor calls MPI no more.
 ///
 /// Errors, on every rank: kUnsupported (MPI is not initialised, or grants too little),
-/// kInvalidArgument (size, timeout), kMismatch (ranks run different versions of Tandem),
-/// kTimeout, kIo, kOutOfMemory.
+/// kInvalidArgument (communicator, size, timeout), kMismatch (ranks run different versions of
+/// Tandem), kTimeout, kIo (also: MPI has no communicators left), kOutOfMemory.
 [[nodiscard]] Result<World> make_world(MPI_Comm comm, WorldOptions options = {});
 
 /// The MPI that the library was built with, and the thread level it grants this process, as in

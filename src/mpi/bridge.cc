@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
+
 namespace tandem::mpi {
 namespace {
 
@@ -27,6 +29,8 @@ constexpr microseconds kLongest{2000};
 
 /// How long the last rank of a machine serves others that have not left.
 constexpr std::chrono::seconds kLastWords{2};
+/// How long a failure may take to be sent.
+constexpr std::chrono::milliseconds kBreakingOff{500};
 
 }  // namespace
 
@@ -36,11 +40,19 @@ Result<std::shared_ptr<Bridge>> Bridge::start(MPI_Comm comm, const symm::Machine
   std::shared_ptr<Bridge> self(new Bridge(comm, machines, rank, std::move(inbox), settings));
   auto thread = platform::Team::create(1, "tandem-mpi", platform::Spin{}, platform::Pace::brief);
   if (!thread.ok()) return thread.status();
-  self->thread_ = std::move(thread).value();
-  self->thread_->start(1, [bridge = self.get()](int) {
+  // MPI_Finalize() first deletes the attributes of MPI_COMM_SELF, while everything of MPI still works.
+  Status attached = check(
+      MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &self->keyval_, nullptr),
+      "make an attribute");
+  if (attached.ok()) {
+    attached = check(MPI_Comm_set_attr(MPI_COMM_SELF, self->keyval_, self.get()), "set an attribute");
+  }
+  if (!attached.ok()) return attached;
+  thread.value()->start(1, [bridge = self.get()](int) {
     bridge->serve();
     return Status();
   });
+  self->thread_ = std::move(thread).value();
   return self;
 }
 
@@ -59,29 +71,50 @@ Bridge::Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
 }
 
 Bridge::~Bridge() {
-  if (!thread_) return;  // never started
+  finish();
+  if (keyval_ == MPI_KEYVAL_INVALID) return;
+  // Only now: MPI may hold a lock while it calls back.
+  MPI_Comm_delete_attr(MPI_COMM_SELF, keyval_);
+  MPI_Comm_free_keyval(&keyval_);
+}
+
+int Bridge::at_finalize(MPI_Comm, int, void* bridge, void*) {
+  auto* const self = static_cast<Bridge*>(bridge);
+  if (!self->thread_) return MPI_SUCCESS;  // the destructor's turn
+  (void)base::guarded([&] {
+    self->inbox_->leave([&](const symm::Note& note, std::span<const std::byte> text) {
+      for (const auto& outgoing : self->outgoing_) {
+        if (outgoing) outgoing->tell(note, text);
+      }
+    });
+    return Status();
+  });
+  self->finish();
+  self->keyval_ = MPI_KEYVAL_INVALID;
+  return MPI_SUCCESS;
+}
+
+void Bridge::finish() {
+  if (!thread_) return;  // never started, or ended in MPI_Finalize()
   farewell_from_ = Clock::now();
   farewell_until_ = platform::Deadline::after(settings_.farewell).moment();
   // Release: pairs with the acquire in finished().
   ending_.store(true, std::memory_order_release);
   wake();
   (void)thread_->join();
-  if (clean_) {
-    MPI_Comm_free(&comm_);
-  } else {
-    // MPI may still write where it was told to: that memory stays.
-    new std::shared_ptr<symm::Inbox>(inbox_);
-    for (auto& incoming : incoming_) (void)incoming.release();
-    for (auto& outgoing : outgoing_) (void)outgoing.release();
-  }
+  thread_.reset();
+  if (clean_) MPI_Comm_free(&comm_);
 }
 
 void Bridge::tell(int machine, symm::Note note, std::span<const std::byte> text) {
+  // Relaxed: a moment later the queue would only not be sent.
+  if (ended_.load(std::memory_order_relaxed)) return;
   outgoing_[static_cast<std::size_t>(machine)]->tell(note, text);
   wake();
 }
 
 void Bridge::ship(int machine, const symm::Cargo& cargo, symm::CargoSource source) {
+  if (ended_.load(std::memory_order_relaxed)) return;
   outgoing_[static_cast<std::size_t>(machine)]->ship(cargo, std::move(source));
   wake();
 }
@@ -99,22 +132,48 @@ void Bridge::core_freed(int threads) {
 }
 
 void Bridge::serve() {
+  const Status served = base::guarded([&] { return serve_until_finished(); });
+  if (served.ok()) {
+    clean_ = requests_.withdraw();
+  } else {
+    clean_ = false;
+    break_off(served);
+  }
+  ended_.store(true, std::memory_order_relaxed);
+}
+
+Status Bridge::serve_until_finished() {
   Clock::time_point last_event = Clock::now();
   while (!finished()) {
     const std::uint32_t before = calls_.load(std::memory_order_seq_cst);
     const Result<bool> worked = work();
-    if (!worked.ok()) {
-      inbox_->fail(worked.status());
-      clean_ = false;
-      return;
-    }
+    if (!worked.ok()) return worked.status();
     if (*worked || calls_.load(std::memory_order_seq_cst) != before) {
       last_event = Clock::now();
     } else {
       nap(last_event, before);
     }
   }
-  clean_ = requests_.withdraw();
+  return {};
+}
+
+void Bridge::break_off(const Status& failure) noexcept {
+  inbox_->fail(failure);
+  const auto deadline = platform::Deadline::after(kBreakingOff);
+  for (const auto& outgoing : outgoing_) {
+    if (outgoing) outgoing->break_off(requests_, failure);
+  }
+  // Sent with the first look, as a rule: the messages are short.
+  (void)base::guarded([&] {
+    while (!deadline.passed() &&
+           !std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& outgoing) {
+             return !outgoing || outgoing->last_words_sent();
+           })) {
+      if (const Result<int> ended = requests_.poll(); !ended.ok()) return ended.status();
+      platform::sleep_until(Clock::now() + kFreeCore);
+    }
+    return Status();
+  });
 }
 
 Result<bool> Bridge::work() {

@@ -3,7 +3,9 @@
 // Bridge: the thread that calls MPI for this process, and the queues to it. World, windows and
 // lanes queue what they have to say (symm::Remote); the thread sends it, receives for this
 // machine's ranks what its share of the other machines' ranks send, and lets the inbox act on it.
-// Start reading at serve(); when it sleeps, and for how long, is nap().
+// It ends with the world, or in MPI_Finalize() where the world lives longer: afterwards it calls MPI
+// no more, and what it is told is dropped. Start reading at serve(); when it sleeps, and for how
+// long, is nap().
 #pragma once
 
 #include <atomic>
@@ -31,7 +33,7 @@ class Bridge final : public symm::Remote {
     MessageSizes sizes;                    ///< the same on every rank
     std::chrono::milliseconds farewell{};  ///< how long the destructor serves others at most
   };
-  /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread).
+  /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread), kIo.
   static Result<std::shared_ptr<Bridge>> start(MPI_Comm comm, const symm::Machines& machines,
                                                int rank, std::shared_ptr<symm::Inbox> inbox,
                                                const Settings& settings);
@@ -50,6 +52,14 @@ class Bridge final : public symm::Remote {
   Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
          std::shared_ptr<symm::Inbox> inbox, const Settings& settings);
   void serve();
+  Status serve_until_finished();
+  /// The network, or what it needs, is lost: says so on this machine, and to the others as far as
+  /// that can be said.
+  void break_off(const Status& failure) noexcept;
+  /// Lets the thread end as finished() says, and MPI keep nothing but what it cannot give back.
+  void finish();
+  /// MPI calls it as MPI_Finalize() begins, `bridge` being a Bridge.
+  static int at_finalize(MPI_Comm, int keyval, void* bridge, void*);
   /// One round: sends, polls, receives. Whether anything happened.
   Result<bool> work();
   void nap(platform::Clock::time_point last_event, std::uint32_t calls);
@@ -57,6 +67,7 @@ class Bridge final : public symm::Remote {
   [[nodiscard]] bool finished();
 
   MPI_Comm comm_;
+  int keyval_ = MPI_KEYVAL_INVALID;  ///< of an attribute of MPI_COMM_SELF; invalid once MPI ends
   std::shared_ptr<symm::Inbox> inbox_;
   const Settings settings_;
   Requests requests_;
@@ -69,6 +80,7 @@ class Bridge final : public symm::Remote {
   std::atomic<bool> ending_{false};
   platform::Clock::time_point farewell_from_, farewell_until_;  ///< once ending_
   bool clean_ = true;  ///< MPI touches none of our memory any longer
+  std::atomic<bool> ended_{false};  ///< nobody serves any longer
   std::unique_ptr<platform::Team> thread_;
 };
 

@@ -15,6 +15,9 @@ namespace {
 /// Receives that MPI knows of ahead of the data: more than one sender has under way, so that data
 /// finds its place known; few enough that testing them all costs little.
 constexpr int kPiecesAhead = 32;
+/// Announced and not yet there: more than the places of all rings can hold in chunks. Beyond, a
+/// sender announces what it does not send.
+constexpr std::size_t kMostItems = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -26,16 +29,18 @@ Status Incoming::post(Requests& requests, symm::Inbox& inbox) {
                     "it in one job",
                     source_)};
   }
-  if (Status s = post_pieces(requests, inbox); !s.ok()) return s;
+  if (Status s = post_pieces(requests); !s.ok()) return s;
   settle(inbox);
   if (listening_) return {};
   listening_ = true;
-  return requests.receive(message_.data(), static_cast<int>(message_.size()), source_, kNotes,
-                          [this, &inbox](int bytes) {
-                            listening_ = false;
-                            const auto length = static_cast<std::size_t>(bytes);
-                            if (!read({message_.data(), length}, inbox)) garbled_ = true;
-                          });
+  const auto done = [this, &inbox, message = message_](int bytes) {
+    listening_ = false;
+    if (!read(std::span(message->bytes).first(static_cast<std::size_t>(bytes)), inbox)) {
+      garbled_ = true;
+    }
+  };
+  return requests.receive(message_->bytes.data(), static_cast<int>(message_->bytes.size()),
+                          source_, kNotes, done);
 }
 
 bool Incoming::read(std::span<const std::byte> message, symm::Inbox& inbox) {
@@ -61,50 +66,62 @@ bool Incoming::read(std::span<const std::byte> message, symm::Inbox& inbox) {
     if (!leaves) {
       if (text.size() != sizeof item->cargo) return false;
       std::memcpy(&item->cargo, text.data(), text.size());
-      item->pieces = cut(item->cargo, piece_bytes_);
-      item->wanted = inbox.fits(item->cargo);
+      if (!inbox.accept(source_, item->cargo, item->window)) return false;
+      item->pieces = Pieces(item->cargo, piece_bytes_);
     }
+    if (items_.size() >= kMostItems) return false;
     items_.push_back(std::move(item));
   }
   return true;
 }
 
-Status Incoming::post_pieces(Requests& requests, symm::Inbox& inbox) {
+Status Incoming::post_pieces(Requests& requests) {
   for (const std::shared_ptr<Item>& item : items_) {
-    for (; item->posted < item->pieces.size(); ++item->posted) {
-      if (pieces_under_way_ >= kPiecesAhead) return {};
-      const Piece& piece = item->pieces[item->posted];
-      const symm::Cargo& cargo = item->cargo;
-      const auto done = [this, item](int) {
-        --pieces_under_way_;
-        ++item->received;
-      };
-      Status posted;
-      if (item->wanted) {
-        const std::uint64_t at = piece.rows == 0 ? cargo.extra_to : cargo.to;
-        posted =
-            requests.receive(inbox.place(cargo, at), cargo.to_pitch, piece, source_, kCargo, done);
-      } else {
-        // Pieces of one shipment may share this: nobody reads it.
-        item->refuse.resize(std::max<std::size_t>(item->refuse.size(), piece.total()));
-        posted = requests.receive(item->refuse.data(), static_cast<int>(piece.total()), source_,
-                                  kCargo, done);
-      }
-      if (!posted.ok()) return posted;
-      ++pieces_under_way_;
+    for (; item->posted < item->pieces.count(); ++item->posted) {
+      const Result<bool> posted = post_piece(requests, item, item->pieces[item->posted]);
+      if (!posted.ok() || !*posted) return posted.status();
     }
   }
   return {};
 }
 
+Result<bool> Incoming::post_piece(Requests& requests, const std::shared_ptr<Item>& item,
+                                  const Piece& piece) {
+  if (pieces_under_way_ >= kPiecesAhead || (!item->window && sink_taken_)) return false;
+  const auto ended = [this, item, expected = piece.total()](int bytes) {
+    --pieces_under_way_;
+    ++item->received;
+    if (static_cast<std::uint64_t>(bytes) != expected) garbled_ = true;
+  };
+  Status posted;
+  if (item->window) {
+    const symm::Cargo& cargo = item->cargo;
+    std::byte* const to =
+        item->window->data(cargo.part) + (piece.rows == 0 ? cargo.extra_to : cargo.to);
+    posted = requests.receive(to, cargo.to_pitch, piece, source_, kCargo, ended);
+  } else {
+    if (!sink_) sink_ = std::make_shared_for_overwrite<std::byte[]>(piece_bytes_);
+    sink_taken_ = true;
+    const auto refused = [this, ended, sink = sink_](int bytes) {
+      sink_taken_ = false;
+      ended(bytes);
+    };
+    posted = requests.receive(sink_.get(), static_cast<int>(piece.total()), source_, kCargo,
+                              refused);
+  }
+  if (!posted.ok()) return posted;
+  ++pieces_under_way_;
+  return true;
+}
+
 void Incoming::settle(symm::Inbox& inbox) {
   for (; !items_.empty(); items_.pop_front()) {
     const Item& item = *items_.front();
-    if (item.received < item.pieces.size()) return;
+    if (item.received < item.pieces.count()) return;
     if (item.note.kind != symm::NoteKind::cargo) {
       (void)inbox.act(source_, item.note, {});
-    } else if (item.wanted) {
-      inbox.arrived(item.cargo);
+    } else if (item.window) {
+      symm::Inbox::arrived(item.cargo, *item.window);
     }
   }
 }

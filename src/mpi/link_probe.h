@@ -7,14 +7,16 @@
 
 #include <mpi.h>
 
+#include "mpi/roll_call.h"
 #include "symm/machines.h"
 #include "tandem/transport.h"
 
 namespace tandem::mpi {
 
-/// Collective, before anything else uses `comm`. The same on every rank: of the links between rank
-/// 0's machine and each other one, the longest latency and the lowest bandwidth. Takes about 30 ms
-/// per machine at 1 Gbit/s.
-[[nodiscard]] Link probe_link(MPI_Comm comm, const symm::Machines& machines, int rank);
+/// Collective, bounded by the roll call's deadline. The same on every rank: of the links between
+/// rank 0's machine and each other one, the longest latency and the lowest bandwidth. Takes about
+/// 30 ms per machine at 1 Gbit/s. Errors: kTimeout, kIo.
+[[nodiscard]] Result<Link> probe_link(RollCall& roll, MPI_Comm comm,
+                                      const symm::Machines& machines);
 
 }  // namespace tandem::mpi

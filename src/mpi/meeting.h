@@ -5,11 +5,10 @@
 // names, which containers and mistakes share, nor addresses count. Called once, by make_world().
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <memory>
 
-#include <mpi.h>
-
+#include "mpi/roll_call.h"
 #include "symm/machines.h"
 #include "symm/world_memory.h"
 #include "tandem/status.h"
@@ -21,12 +20,10 @@ struct Meeting {
   std::shared_ptr<symm::WorldMemory> memory;
 };
 
-/// Collective. Errors, on every rank: kMismatch, kTimeout, kIo, kOutOfMemory, kInvalidArgument
+/// Collective, bounded by the roll call's deadline. Never takes a rank for one of another machine
+/// that ought to be reachable by a local socket, being of the same kernel, namespaces and user: that
+/// is an error. Errors, on every rank: kMismatch, kTimeout, kIo, kOutOfMemory, kInvalidArgument
 /// (TANDEM_TEST_MACHINES).
-[[nodiscard]] Result<Meeting> meet(MPI_Comm comm, std::uint64_t piece_bytes,
-                                   std::chrono::milliseconds timeout);
-
-/// Collective: `own`, or, when that is ok and another rank's is not, its code and its rank.
-[[nodiscard]] Status agree(MPI_Comm comm, const Status& own);
+[[nodiscard]] Result<Meeting> meet(RollCall& roll, std::uint64_t piece_bytes);
 
 }  // namespace tandem::mpi

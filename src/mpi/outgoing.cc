@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guarded.h"
+
 namespace tandem::mpi {
 namespace {
 
@@ -16,34 +18,49 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + symm::kNoteAlign - 1) / symm::kNoteAlign * symm::kNoteAlign;
 }
 
-}  // namespace
-
-void Outgoing::append(symm::Note note, std::span<const std::byte> text) {
+/// Appends a note to a message.
+void write(std::vector<std::byte>& message, symm::Note note, std::span<const std::byte> text) {
   note.text_bytes = static_cast<std::uint32_t>(text.size());
-  const std::size_t bytes = sizeof note + padded(text.size());
-  if (messages_.empty() || messages_.back()->bytes.size() + bytes > kMessageBytes) {
-    messages_.push_back(std::make_shared<Message>());
-  }
-  std::vector<std::byte>& message = messages_.back()->bytes;
   const std::size_t at = message.size();
-  message.resize(at + bytes);
+  message.resize(at + sizeof note + padded(text.size()));
   std::memcpy(message.data() + at, &note, sizeof note);
   if (!text.empty()) std::memcpy(message.data() + at + sizeof note, text.data(), text.size());
 }
 
-void Outgoing::tell(symm::Note note, std::span<const std::byte> text) {
-  const std::lock_guard lock(mutex_);
-  append(note, text);
+}  // namespace
+
+void Outgoing::append(const symm::Note& note, std::span<const std::byte> text) {
+  if (messages_.empty() ||
+      messages_.back()->bytes.size() + sizeof note + padded(text.size()) > kMessageBytes) {
+    messages_.push_back(std::make_shared<Message>());
+  }
+  write(messages_.back()->bytes, note, text);
 }
 
-void Outgoing::ship(const symm::Cargo& cargo, symm::CargoSource source) {
-  auto shipment = std::make_shared<Shipment>();
-  shipment->cargo = cargo;
-  shipment->source = std::move(source);
+template <class Append>
+void Outgoing::queue(const Append& append) noexcept {
   const std::lock_guard lock(mutex_);
-  append({.kind = symm::NoteKind::cargo, .window = cargo.window}, symm::bytes_of(cargo));
-  ++messages_.back()->cargo;
-  queued_.push_back(std::move(shipment));
+  const Status queued = base::guarded([&] {
+    append();
+    return Status();
+  });
+  lost_ = lost_ || !queued.ok();
+}
+
+void Outgoing::tell(symm::Note note, std::span<const std::byte> text) noexcept {
+  queue([&] { append(note, text); });
+}
+
+void Outgoing::ship(const symm::Cargo& cargo, symm::CargoSource source) noexcept {
+  queue([&] {
+    auto shipment = std::make_shared<Shipment>();
+    shipment->cargo = cargo;
+    shipment->source = std::move(source);
+    shipment->pieces = Pieces(cargo, sizes_.piece);
+    append({.kind = symm::NoteKind::cargo, .window = cargo.window}, symm::bytes_of(cargo));
+    ++messages_.back()->cargo;
+    queued_.push_back(std::move(shipment));
+  });
 }
 
 Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
@@ -51,6 +68,7 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
   std::vector<std::shared_ptr<Message>> messages;
   {
     const std::lock_guard lock(mutex_);
+    if (lost_) return base::out_of_memory();
     while (!messages_.empty() &&
            messages_under_way_ + static_cast<int>(messages.size()) < kMostMessages) {
       messages.push_back(std::move(messages_.front()));
@@ -69,12 +87,8 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
   }
   while (announced_ > 0) {
     const std::shared_ptr<Shipment> shipment = shipments_.front();
-    if (!shipment->is_cut) {
-      shipment->pieces = cut(shipment->cargo, sizes_.piece);
-      shipment->is_cut = true;
-      if (shipment->pieces.empty()) finish(*shipment, inbox);
-    }
-    for (; shipment->posted < shipment->pieces.size(); ++shipment->posted) {
+    if (shipment->pieces.count() == 0) finish(*shipment, inbox);
+    for (; shipment->posted < shipment->pieces.count(); ++shipment->posted) {
       const Piece& piece = shipment->pieces[shipment->posted];
       if (bytes_under_way_ > 0 && bytes_under_way_ + piece.total() > sizes_.under_way) return any;
       const symm::CargoSource& source = shipment->source;
@@ -83,7 +97,7 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
           requests.send(piece.rows == 0 ? source.extra_from : source.from, source.from_pitch, piece,
                         receiver_, kCargo, [this, shipment, &inbox, total = piece.total()](int) {
                           bytes_under_way_ -= total;
-                          if (++shipment->sent == shipment->pieces.size()) {
+                          if (++shipment->sent == shipment->pieces.count()) {
                             finish(*shipment, inbox);
                           }
                         });
@@ -94,6 +108,25 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
     --announced_;
   }
   return any;
+}
+
+void Outgoing::break_off(Requests& requests, const Status& failure) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    messages_.clear();
+    queued_.clear();
+  }
+  shipments_.clear();
+  (void)base::guarded([&] {
+    const auto text = symm::FailureText::of(failure);
+    const auto message = std::make_shared<Message>();
+    write(message->bytes, {.kind = symm::NoteKind::failure}, symm::bytes_of(text));
+    const auto done = [this, message](int) { last_words_under_way_ = false; };
+    Status sent = requests.send(message->bytes.data(), static_cast<int>(message->bytes.size()),
+                                receiver_, kNotes, done);
+    last_words_under_way_ = sent.ok();
+    return sent;
+  });
 }
 
 void Outgoing::finish(Shipment& shipment, symm::Inbox& inbox) {

@@ -19,7 +19,6 @@
 
 namespace tandem::mpi {
 
-enum Tag : int { kNotes = 1, kCargo = 2 };
 
 /// Longest message of notes: several notes of any kind, and short enough that MPI sends it at once.
 inline constexpr std::size_t kMessageBytes = 4096;
@@ -29,13 +28,18 @@ class Outgoing {
   /// To the rank that receives there.
   Outgoing(int receiver, const MessageSizes& sizes) : receiver_(receiver), sizes_(sizes) {}
 
-  /// Thread-safe.
-  void tell(symm::Note note, std::span<const std::byte> text);
-  void ship(const symm::Cargo& cargo, symm::CargoSource source);
+  /// Thread-safe. Nothing is thrown: where memory for the queue cannot be had, post() reports that,
+  /// since what comes later would be without what came before.
+  void tell(symm::Note note, std::span<const std::byte> text) noexcept;
+  void ship(const symm::Cargo& cargo, symm::CargoSource source) noexcept;
 
   /// Sends what is queued, as far as it may. Returns whether anything was sent. The bridge's
-  /// thread.
+  /// thread. Errors: kOutOfMemory, kIo.
   Result<bool> post(Requests& requests, symm::Inbox& inbox);
+  /// Gives up what is queued, which also frees memory, and sends why the world has failed, if that
+  /// can be sent. The bridge's thread, last.
+  void break_off(Requests& requests, const Status& failure) noexcept;
+  [[nodiscard]] bool last_words_sent() const { return !last_words_under_way_; }
   /// Nothing is queued or under way.
   [[nodiscard]] bool idle();
 
@@ -46,24 +50,28 @@ class Outgoing {
   };
   struct Shipment {
     symm::Cargo cargo;
-    symm::CargoSource source;
-    std::vector<Piece> pieces;  ///< cut when its turn comes
-    std::size_t posted = 0, sent = 0;
-    bool is_cut = false;
+    symm::CargoSource source;  ///< holds the memory that MPI reads
+    Pieces pieces;
+    std::uint64_t posted = 0, sent = 0;
   };
+  /// Runs `append` under the lock; what it throws becomes lost_.
+  template <class Append>
+  void queue(const Append& append) noexcept;
   /// Appends a note to the last message. The lock is held.
-  void append(symm::Note note, std::span<const std::byte> text);
+  void append(const symm::Note& note, std::span<const std::byte> text);
   void finish(Shipment& shipment, symm::Inbox& inbox);
 
   const int receiver_;
   const MessageSizes sizes_;
-  std::mutex mutex_;  // guards the two queues
+  std::mutex mutex_;  // guards the two queues and lost_
   std::deque<std::shared_ptr<Message>> messages_;
   std::deque<std::shared_ptr<Shipment>> queued_;
+  bool lost_ = false;  ///< something could not be queued
   // The bridge's thread only:
   std::deque<std::shared_ptr<Shipment>> shipments_;  ///< not yet posted entirely
   int announced_ = 0;                                ///< of those, from the front
   int messages_under_way_ = 0;
+  bool last_words_under_way_ = false;
   std::uint64_t bytes_under_way_ = 0;
 };
 

@@ -20,6 +20,11 @@ constexpr double kPieceSeconds = 0.2e-3;
 constexpr double kUnderWaySeconds = 4e-3;
 constexpr double kLeastUnderWay = 512 << 10, kMostUnderWay = 64 << 20;
 
+/// Rounded up, without the sum that could overflow.
+std::uint64_t pieces_of(std::uint64_t whole, std::uint64_t most) {
+  return whole / most + (whole % most == 0 ? 0 : 1);
+}
+
 }  // namespace
 
 MessageSizes message_sizes(const Link& link, std::uint64_t most) {
@@ -31,25 +36,32 @@ MessageSizes message_sizes(const Link& link, std::uint64_t most) {
           static_cast<std::uint64_t>(under_way)};
 }
 
-std::vector<Piece> cut(const symm::Cargo& cargo, std::uint64_t most) {
-  std::vector<Piece> pieces;
-  if (cargo.row_bytes > 0) {
-    const std::uint64_t fit = std::max<std::uint64_t>(1, most / cargo.row_bytes);
-    const auto group = static_cast<std::int64_t>(std::min<std::uint64_t>(fit, 1 << 30));
-    const std::uint64_t width = std::min(cargo.row_bytes, most);
-    for (std::int64_t row = 0; row < cargo.rows; row += group) {
-      for (std::uint64_t at = 0; at < cargo.row_bytes; at += width) {
-        pieces.push_back({.row0 = row,
-                          .rows = std::min(group, cargo.rows - row),
-                          .at = at,
-                          .bytes = std::min(width, cargo.row_bytes - at)});
-      }
-    }
+Pieces::Pieces(const symm::Cargo& cargo, std::uint64_t most)
+    : extra_bytes_(cargo.extra_bytes),
+      most_(most),
+      extras_(pieces_of(cargo.extra_bytes, most)) {
+  if (cargo.rows <= 0 || cargo.row_bytes == 0) return;
+  rows_ = cargo.rows;
+  row_bytes_ = cargo.row_bytes;
+  // MPI counts rows in an int too.
+  group_ = static_cast<std::int64_t>(
+      std::clamp<std::uint64_t>(most / row_bytes_, 1, std::uint64_t{1} << 30));
+  width_ = std::min(row_bytes_, most);
+  groups_ = pieces_of(static_cast<std::uint64_t>(rows_), static_cast<std::uint64_t>(group_));
+  across_ = pieces_of(row_bytes_, width_);
+}
+
+Piece Pieces::operator[](std::uint64_t index) const {
+  if (index >= groups_ * across_) {
+    const std::uint64_t at = (index - groups_ * across_) * most_;
+    return {.at = at, .bytes = std::min(most_, extra_bytes_ - at)};
   }
-  for (std::uint64_t at = 0; at < cargo.extra_bytes; at += most) {
-    pieces.push_back({.at = at, .bytes = std::min(most, cargo.extra_bytes - at)});
-  }
-  return pieces;
+  const std::int64_t row = static_cast<std::int64_t>(index / across_) * group_;
+  const std::uint64_t at = index % across_ * width_;
+  return {.row0 = row,
+          .rows = std::min(group_, rows_ - row),
+          .at = at,
+          .bytes = std::min(width_, row_bytes_ - at)};
 }
 
 }  // namespace tandem::mpi

@@ -41,6 +41,11 @@ class PieceType {
   int count_ = 0;
 };
 
+template <class T>
+void make_room(std::vector<T>& list) {
+  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 8);
+}
+
 std::size_t offset(const Piece& piece, std::size_t pitch) {
   return static_cast<std::size_t>(piece.row0) * pitch + piece.at;
 }
@@ -58,26 +63,33 @@ Status check(int code, std::string_view what) {
                       what, std::string_view(text, static_cast<std::size_t>(length)))};
 }
 
+Requests::~Requests() {
+  if (!empty()) (void)open_.release();
+}
+
 /// `operation` begins one MPI operation and gives its code.
 template <class Operation>
-Status Requests::begin(std::string_view what, Done done, Operation operation) {
+Status Requests::begin(Kind kind, Done done, Operation operation) {
+  // Room first: what MPI has begun must not get lost for want of memory.
+  make_room(open_->requests);
+  make_room(open_->actions);
   MPI_Request request = MPI_REQUEST_NULL;
-  Status status = check(operation(&request), what);
+  Status status = check(operation(&request), kind == Kind::send ? "send" : "receive");
   if (status.ok()) {
-    requests_.push_back(request);
-    done_.push_back(std::move(done));
+    open_->requests.push_back(request);
+    open_->actions.push_back({std::move(done), kind});
   }
   return status;
 }
 
 Status Requests::send(const void* from, int bytes, int rank, int tag, Done done) {
-  return begin("send", std::move(done), [&](MPI_Request* request) {
+  return begin(Kind::send, std::move(done), [&](MPI_Request* request) {
     return MPI_Isend(from, bytes, MPI_BYTE, rank, tag, comm_, request);
   });
 }
 
 Status Requests::receive(void* to, int bytes, int rank, int tag, Done done) {
-  return begin("receive", std::move(done), [&](MPI_Request* request) {
+  return begin(Kind::receive, std::move(done), [&](MPI_Request* request) {
     return MPI_Irecv(to, bytes, MPI_BYTE, rank, tag, comm_, request);
   });
 }
@@ -85,7 +97,7 @@ Status Requests::receive(void* to, int bytes, int rank, int tag, Done done) {
 Status Requests::send(const std::byte* base, std::size_t pitch, const Piece& piece, int rank,
                       int tag, Done done) {
   const PieceType type(piece, pitch);
-  return begin("send rows", std::move(done), [&](MPI_Request* request) {
+  return begin(Kind::send, std::move(done), [&](MPI_Request* request) {
     return MPI_Issend(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_,
                       request);
   });
@@ -94,18 +106,19 @@ Status Requests::send(const std::byte* base, std::size_t pitch, const Piece& pie
 Status Requests::receive(std::byte* base, std::size_t pitch, const Piece& piece, int rank, int tag,
                          Done done) {
   const PieceType type(piece, pitch);
-  return begin("receive rows", std::move(done), [&](MPI_Request* request) {
+  return begin(Kind::receive, std::move(done), [&](MPI_Request* request) {
     return MPI_Irecv(base + offset(piece, pitch), type.count(), type.type(), rank, tag, comm_,
                      request);
   });
 }
 
 Result<int> Requests::poll() {
-  if (requests_.empty()) return 0;
-  indices_.resize(requests_.size());
-  statuses_.resize(requests_.size());
+  std::vector<MPI_Request>& requests = open_->requests;
+  if (requests.empty()) return 0;
+  indices_.resize(requests.size());
+  statuses_.resize(requests.size());
   int ended = 0;
-  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &ended,
+  const int code = MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &ended,
                                 indices_.data(), statuses_.data());
   if (code != MPI_SUCCESS) {
     int first = code;
@@ -121,38 +134,44 @@ Result<int> Requests::poll() {
     int bytes = 0;
     MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
     const auto index = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
-    done.emplace_back(std::move(done_[index]), bytes);
+    done.emplace_back(std::move(open_->actions[index].done), bytes);
   }
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (requests_[i] == MPI_REQUEST_NULL) continue;
-    requests_[kept] = requests_[i];
-    if (kept != i) done_[kept] = std::move(done_[i]);
-    ++kept;
-  }
-  requests_.resize(kept);
-  done_.resize(kept);
+  forget_ended();
   for (auto& [act, bytes] : done) act(bytes);
   return ended;
 }
 
+void Requests::forget_ended() {
+  auto& [requests, actions] = *open_;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i] == MPI_REQUEST_NULL) continue;
+    requests[kept] = requests[i];
+    if (kept != i) actions[kept] = std::move(actions[i]);
+    ++kept;
+  }
+  requests.resize(kept);
+  actions.resize(kept);
+}
+
 bool Requests::withdraw() {
-  // What was matched already ends only when the other side goes on, which may be never.
+  // What was matched already ends only when the other side goes on, which may be never. Sends can
+  // be withdrawn by the letter of MPI only.
   constexpr std::chrono::milliseconds kPatience{200};
   const auto end = platform::Clock::now() + kPatience;
-  bool clean = true;
-  for (MPI_Request& request : requests_) {
-    MPI_Cancel(&request);
+  auto& [requests, actions] = *open_;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (actions[i].kind == Kind::receive) MPI_Cancel(&requests[i]);
+  }
+  for (MPI_Request& request : requests) {
     int ended = 0;
     while (MPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended == 0 &&
            platform::Clock::now() < end) {
       platform::sleep_until(platform::Clock::now() + std::chrono::milliseconds(1));
     }
-    clean = clean && ended != 0;
   }
-  requests_.clear();
-  done_.clear();
-  return clean;
+  forget_ended();
+  return empty();
 }
 
 }  // namespace tandem::mpi

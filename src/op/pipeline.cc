@@ -198,7 +198,7 @@ Status Pipeline::perform(const PipelineCall& call, std::span<const std::int64_t>
                              .lanes = options_.comm_threads,
                              .transfer = options_.transfer,
                              .in_place = in_place,
-                             .shared = window_->machines().local_ranks().size() > 1,
+                             .by_network = window_->machines().count() > 1,
                              .place = workspace_.ring_offset(rank()),
                              .ring = ring(rank()),
                              .progress_counter = progress_counter(rank()),

@@ -96,14 +96,33 @@ LocalSocket::~LocalSocket() {
   if (fd_ >= 0) close(fd_);
 }
 
-bool LocalSocket::connect(const SocketName& name) {
+Result<Reach> LocalSocket::connect(const SocketName& name) {
   LocalSocket made(new_socket());
-  if (made.fd_ < 0) return false;
+  if (made.fd_ < 0) return refused("make a local socket");
   const Address address = address_of(name);
   const auto* plain = reinterpret_cast<const sockaddr*>(&address.socket);
-  if (::connect(made.fd_, plain, address.length) != 0 || !same_user(made.fd_)) return false;
+  if (::connect(made.fd_, plain, address.length) != 0) {
+    if (errno == ECONNREFUSED || errno == ENOENT) return Reach::absent;
+    if (errno == EAGAIN || errno == EINTR) return Reach::busy;
+    return refused("connect to a local socket");
+  }
+  if (!same_user(made.fd_)) return Reach::other_user;
   std::swap(fd_, made.fd_);
-  return true;
+  return Reach::connected;
+}
+
+Status LocalSocket::send(std::span<const std::byte> bytes) {
+  const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(bytes.size())) return refused("write to a local socket");
+  return {};
+}
+
+Result<std::optional<std::size_t>> LocalSocket::receive(std::span<std::byte> bytes) {
+  const ssize_t got = recv(fd_, bytes.data(), bytes.size(), MSG_TRUNC);
+  if (got > 0) return std::optional(static_cast<std::size_t>(got));
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return std::optional<std::size_t>();
+  if (got == 0) errno = ECONNRESET;
+  return refused("read from a local socket");
 }
 
 Status LocalSocket::send_descriptor(int fd) {
@@ -154,17 +173,13 @@ LocalListener::~LocalListener() {
   if (fd_ >= 0) close(fd_);
 }
 
-Result<LocalSocket> LocalListener::accept(Deadline deadline) {
+Result<std::optional<LocalSocket>> LocalListener::accept() {
   for (;;) {
-    if (Status s = wait_readable(fd_, deadline, "meet the ranks of this machine"); !s.ok()) {
-      return s;
-    }
     LocalSocket made(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    const int fd = made.fd();
-    if (fd >= 0 && same_user(fd)) return made;
-    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      return refused("meet the ranks of this machine");
-    }
+    if (made.fd() >= 0 && same_user(made.fd())) return std::optional(std::move(made));
+    if (made.fd() >= 0 || errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return std::optional<LocalSocket>();
+    return refused("meet the ranks of this machine");
   }
 }
 

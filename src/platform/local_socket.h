@@ -3,11 +3,16 @@
 // LocalListener: how processes of one machine find out that they are, and hand over a descriptor.
 // The sockets are abstract: their names live in the network namespace and in no file system, and
 // vanish with the process. Whoever reaches a name shares a kernel and a network namespace with its
-// owner; src/mpi/machines.cc builds on that, never on host names.
+// owner; src/mpi/meeting.cc builds on that, never on host names. Every user of the machine can read
+// the names and knock (/proc/net/unix): whoever listens must accept() often, so that strangers do
+// not fill the queue, and must ask who came for a word that only its peers know.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "platform/deadline.h"
@@ -20,6 +25,14 @@ using SocketName = std::array<std::uint64_t, 2>;
 
 /// Errors: kIo.
 [[nodiscard]] Result<SocketName> random_name();
+
+/// What became of a connect().
+enum class Reach : std::uint8_t {
+  connected,
+  absent,      ///< nobody on this machine has that name
+  busy,        ///< somebody has, and so many are waiting there that one has to try again
+  other_user,  ///< somebody of another user has
+};
 
 /// A connection to another process of the same user.
 class LocalSocket {
@@ -34,9 +47,14 @@ class LocalSocket {
   ~LocalSocket();
 
   [[nodiscard]] int fd() const { return fd_; }
-  /// Connects if the name is known on this machine; never waits. False when it is not, or belongs
-  /// to another user.
-  [[nodiscard]] bool connect(const SocketName& name);
+  /// Connects if the name is known on this machine; never waits. Errors: kIo.
+  [[nodiscard]] Result<Reach> connect(const SocketName& name);
+
+  /// Sends a few bytes; never waits. Errors: kIo.
+  Status send(std::span<const std::byte> bytes);
+  /// The bytes of one send(), as far as they fit, and how many there were; empty when none has
+  /// come. Never waits. Errors: kIo, also when the other side has closed.
+  [[nodiscard]] Result<std::optional<std::size_t>> receive(std::span<std::byte> bytes);
 
   /// Hands a descriptor over. Errors: kIo.
   Status send_descriptor(int fd);
@@ -58,8 +76,9 @@ class LocalListener {
   }
   ~LocalListener();
 
-  /// The next connection by a process of the same user. Errors: kTimeout, kIo.
-  [[nodiscard]] Result<LocalSocket> accept(Deadline deadline);
+  /// The next connection that waits, of a process of the same user, or empty; never waits. Refuses
+  /// those of other users. Errors: kIo.
+  [[nodiscard]] Result<std::optional<LocalSocket>> accept();
 
  private:
   explicit LocalListener(int fd) : fd_(fd) {}

@@ -34,7 +34,7 @@ class Sender {
   }
 
   /// Brings a chunk into this rank's own ring, where all peers read it (pull) or from where it is
-  /// pushed (quantised rows).
+  /// pushed (quantised rows, and to other machines).
   void copy_in(std::int64_t c) {
     std::optional<base::FloatEnvironment> environment;
     if (job_.quantises()) environment.emplace();
@@ -128,12 +128,9 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
   const auto peer_at = [&](int step) { return (window.rank() - step + ranks) % ranks; };
   for (int step = 1; index == 0 && step < ranks; ++step) headers.publish(peer_at(step));
 
-  const bool takes_places = job.quantises() || (job.transfer == Transfer::pull &&
-                                                (!job.in_place || job.row_scale != nullptr));
-  const bool copying_in = takes_places && job.sends_from_ring();
   for (std::int64_t stage = 0; stage < job.plan.stages(); ++stage) {
     // A place that all ranks read is free only when all of them have finished with it.
-    for (int step = job.quantises() ? 0 : 1; takes_places && step < ranks; ++step) {
+    for (int step = job.quantises() ? 0 : 1; job.copies_in() && step < ranks; ++step) {
       if (Status status = sender.reserve(stage, peer_at(step)); !status.ok()) return status;
     }
     const std::int64_t begin = job.plan.first_chunk(stage);
@@ -145,7 +142,7 @@ Status send_shard(const SendJob& job, int index, transport::Lane& lane, symm::Wi
         if (Status status = sender.reserve(stage, to.peer); !status.ok()) return status;
       }
       for (std::int64_t c = first; c < end; c += job.lanes) {
-        if (copying_in && &step == &job.steps.front()) sender.copy_in(c);
+        if (job.copies_in() && &step == &job.steps.front()) sender.copy_in(c);
         for (const Destination& to : step) {
           if (Status status = sender.send(c, to); !status.ok()) return status;
         }

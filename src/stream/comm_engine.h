@@ -35,9 +35,9 @@ struct SendJob {
   int lanes = 1;
   Transfer transfer = Transfer::pull;
   bool in_place = false;     ///< pull: the caller wrote the shard straight into the slot
-  bool shared = true;        ///< pull: ranks of this machine read the shard in this rank's ring
+  bool by_network = false;   ///< some ranks are on other machines
   std::size_t place = 0;     ///< pull: offset of the ring in this rank's part; push: of this rank's
-                             ///< ring in every peer's part. Dense rows of K.
+                             ///< ring in every rank's part. Dense rows of K.
   StageRing ring;            ///< rows of K elements, then their scales
   int progress_counter = 0;  ///< this rank's counter for lane 0, in every peer's part
   int stage_counter = 0;     ///< of rank 0, in this rank's part: stages that a peer has finished
@@ -47,9 +47,14 @@ struct SendJob {
   /// Rows become s8 in this rank's own ring, which is then the source for all ranks, itself
   /// included.
   [[nodiscard]] bool quantises() const { return shard.type != type; }
-  /// The shard travels from this rank's ring, not from where the caller has it.
+  /// The shard travels from this rank's ring, not from where the caller has it. A network reads it
+  /// later, and after a call that failed perhaps much later, when the caller's memory may be gone.
   [[nodiscard]] bool sends_from_ring() const {
-    return quantises() || (transfer == Transfer::pull && shared);
+    return quantises() || transfer == Transfer::pull || by_network;
+  }
+  /// Chunks are brought into that ring first, by the library.
+  [[nodiscard]] bool copies_in() const {
+    return sends_from_ring() && (!in_place || quantises() || row_scale != nullptr);
   }
 };
 

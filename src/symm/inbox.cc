@@ -6,12 +6,30 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/guarded.h"
 #include "symm/world_memory.h"
 
 namespace tandem::symm {
 namespace {
 
+/// More than any window has (World::create_window()).
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
+
 std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
+
+/// Whether `rows` rows that begin `pitch` bytes apart end within kMostBytes; where, in `end`.
+bool bounded(std::int64_t rows, std::uint64_t pitch, std::uint64_t row_bytes, std::uint64_t& end) {
+  end = 0;
+  if (rows <= 0 || row_bytes == 0) return rows >= 0;
+  return !__builtin_mul_overflow(static_cast<std::uint64_t>(rows - 1), pitch, &end) &&
+         !__builtin_add_overflow(end, row_bytes, &end) && end <= kMostBytes;
+}
+
+/// A text that says of what kind the failure is. Ok would be no failure.
+bool is_failure(const FailureText& text) {
+  return text.code > static_cast<std::uint32_t>(StatusCode::kOk) &&
+         text.code <= static_cast<std::uint32_t>(StatusCode::kInternal);
+}
 
 }  // namespace
 
@@ -50,7 +68,11 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
   RankEntry& entry = world_->entry(source);
   switch (note.kind) {
     case NoteKind::exchange:
-      if (text.size() != sizeof(Offer)) return false;
+      // One after the other: whoever skipped one would have its offer read while it is written.
+      if (text.size() != sizeof(Offer) ||
+          note.number != entry.exchanged.load(std::memory_order_relaxed) + 1) {
+        return false;
+      }
       std::memcpy(&entry.offers[note.number % kExchangeSlots], text.data(), text.size());
       // Release: pairs with the load in World::exchange_locked(). seq_cst: S1 of doorbell.h.
       entry.exchanged.store(note.number, std::memory_order_seq_cst);
@@ -68,6 +90,7 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       FailureText failure;
       if (text.size() != sizeof failure) return false;
       std::memcpy(&failure, text.data(), text.size());
+      if (!is_failure(failure)) return false;
       if (note.window == 0) {
         (void)world_->control().failure.publish(failure.status());
         world_->ring_all();
@@ -97,33 +120,36 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
   return true;
 }
 
-bool Inbox::fits(const Cargo& cargo) {
-  const auto window = find(cargo.window);
-  if (!window || cargo.rows < 0) return false;
-  for (int r = 0; r < static_cast<int>(world_->control().size); ++r) {
-    if ((cargo.peers & bit(r)) != 0 && !window->has_counter(r, cargo.counter)) return false;
-  }
-  if (cargo.extra_bytes > 0 && !window->holds(cargo.part, cargo.extra_to, cargo.extra_bytes)) {
+bool Inbox::accept(int source, const Cargo& cargo, std::shared_ptr<WindowMemory>& window) {
+  std::uint64_t end = 0;
+  // Its bytes as they come, and as they lie: both are sizes.
+  if (!bounded(cargo.rows, cargo.row_bytes, cargo.row_bytes, end) ||
+      cargo.extra_bytes > kMostBytes) {
     return false;
   }
-  if (cargo.rows == 0 || cargo.row_bytes == 0) return true;
-  std::uint64_t end = 0;
-  return !__builtin_mul_overflow(static_cast<std::uint64_t>(cargo.rows - 1), cargo.to_pitch,
-                                 &end) &&
-         !__builtin_add_overflow(end, cargo.row_bytes, &end) &&
-         window->holds(cargo.part, cargo.to, end);
+  window = find(cargo.window);
+  return !window || fits(source, cargo, *window);
 }
 
-std::byte* Inbox::place(const Cargo& cargo, std::uint64_t offset) {
-  const auto window = find(cargo.window);
-  return window ? window->data(cargo.part) + offset : nullptr;
-}
-
-void Inbox::arrived(const Cargo& cargo) {
-  const auto window = find(cargo.window);
-  if (!window) return;
+bool Inbox::fits(int source, const Cargo& cargo, const WindowMemory& window) const {
+  // Into one's own mirror, or into the part of a rank of this machine.
+  if (cargo.part != source && !(window.holds(cargo.part, 0, 0) && machines_.local(cargo.part))) {
+    return false;
+  }
   for (std::uint64_t left = cargo.peers; left != 0; left &= left - 1) {
-    window->notify(__builtin_ctzll(left), cargo.counter, 1);
+    if (!window.has_counter(__builtin_ctzll(left), cargo.counter)) return false;
+  }
+  if (cargo.extra_bytes > 0 && !window.holds(cargo.part, cargo.extra_to, cargo.extra_bytes)) {
+    return false;
+  }
+  std::uint64_t end = 0;
+  return bounded(cargo.rows, cargo.to_pitch, cargo.row_bytes, end) &&
+         (end == 0 || window.holds(cargo.part, cargo.to, end));
+}
+
+void Inbox::arrived(const Cargo& cargo, WindowMemory& window) {
+  for (std::uint64_t left = cargo.peers; left != 0; left &= left - 1) {
+    window.notify(__builtin_ctzll(left), cargo.counter, 1);
   }
 }
 
@@ -155,19 +181,45 @@ void Inbox::source_left(int source, std::uint64_t window) {
   const auto entry = windows_.find(window);
   if (entry == windows_.end()) return;
   entry->second.memory->leave(source);
-  entry->second.memory->drop(bit(source));
   entry->second.sources &= ~bit(source);
   if (entry->second.closed && entry->second.sources == 0) windows_.erase(entry);
 }
 
-void Inbox::fail(const Status& failure) {
-  (void)world_->control().failure.publish(failure);
+void Inbox::fail(const Status& failure) noexcept {
+  const auto publish = [&](FailureRecord& record) {
+    // It is published before its words are copied, for which memory may be short.
+    (void)base::guarded([&] { return record.publish(failure).standing; });
+  };
+  publish(world_->control().failure);
   world_->ring_all();
   const std::lock_guard lock(mutex_);
   for (auto& [id, window] : windows_) {
-    (void)window.memory->failure().publish(failure);
+    publish(window.memory->failure());
     window.memory->ring_all();
   }
+}
+
+void Inbox::leave(const Tell& tell) {
+  const auto tell_failure = [&](const Status& failure, std::uint64_t window) {
+    if (failure.ok()) return;
+    tell({.kind = NoteKind::failure, .window = window}, bytes_of(FailureText::of(failure)));
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, window] : windows_) {
+      if (window.closed) continue;
+      // In the order of ~Window(), and for its reasons.
+      window.memory->leave(rank_);
+      tell_failure(window.memory->failure().read(), id);
+      tell({.kind = NoteKind::left_window, .window = id}, {});
+    }
+  }
+  if (has_left(rank_)) return;
+  tell_failure(world_->control().failure.read(), 0);
+  tell({.kind = NoteKind::left_world}, {});
+  // Release: pairs with the acquire in World::gone(), as in ~World().
+  world_->entry(rank_).state.store(RankState::left, std::memory_order_release);
+  world_->ring_all();
 }
 
 bool Inbox::alone() const {

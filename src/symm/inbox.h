@@ -2,11 +2,13 @@
 //
 // Inbox: what a process does on its machine for ranks of other machines: it acts on their notes and
 // tells where their cargo lands. One per process; the thread that serves the network calls act(),
-// place() and arrived(). Everything that comes from outside is checked before memory is touched.
+// accept() and arrived(). Everything that comes from outside is checked here, once, before memory is
+// touched or taken on its word.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,13 +28,13 @@ class Inbox {
 
   /// Acts on a note of `source`; not on cargo. False when the note makes no sense.
   bool act(int source, const Note& note, std::span<const std::byte> text);
-  /// Whether a cargo fits its window. False also when that window is closed on this machine:
-  /// then its bytes are of no interest.
-  [[nodiscard]] bool fits(const Cargo& cargo);
-  /// Address of an offset of the cargo's part. Precondition: fits(), and the source has not left.
-  [[nodiscard]] std::byte* place(const Cargo& cargo, std::uint64_t offset);
-  /// All bytes of the cargo are there.
-  void arrived(const Cargo& cargo);
+  /// Where a cargo of `source` lands: in `window`, which stays mapped as long as the caller holds
+  /// it; all bytes of the cargo lie in memory of its part. Null when that window is closed here:
+  /// then its bytes are of no interest. False when the cargo makes no sense, or is larger than
+  /// anything that an address space holds.
+  [[nodiscard]] bool accept(int source, const Cargo& cargo, std::shared_ptr<WindowMemory>& window);
+  /// All bytes of an accepted cargo are there.
+  static void arrived(const Cargo& cargo, WindowMemory& window);
   /// This rank's own cargo has left its memory: whoever waits for that looks again.
   void sent(std::uint64_t window);
 
@@ -43,8 +45,13 @@ class Inbox {
   void forget(std::uint64_t window);
 
   /// The network is lost: publishes that as the failure of the world and of every window, on this
-  /// machine.
-  void fail(const Status& failure);
+  /// machine. Also where memory is short.
+  void fail(const Status& failure) noexcept;
+
+  /// The network ends before this rank's world does: leaves every window and the world, as their
+  /// destructors would. `tell` passes on what the other machines must hear of it.
+  using Tell = std::function<void(const Note& note, std::span<const std::byte> text)>;
+  void leave(const Tell& tell);
 
   /// Whether all other ranks of this machine have left: nobody needs what this process receives.
   [[nodiscard]] bool alone() const;
@@ -58,6 +65,7 @@ class Inbox {
     bool closed = false;        ///< by this rank
   };
   [[nodiscard]] std::shared_ptr<WindowMemory> find(std::uint64_t window);
+  [[nodiscard]] bool fits(int source, const Cargo& cargo, const WindowMemory& window) const;
   void source_left(int source, std::uint64_t window);
   [[nodiscard]] bool has_left(int rank) const;
 

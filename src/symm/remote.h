@@ -14,11 +14,15 @@
 
 namespace tandem::symm {
 
-/// Where a shipped rectangle lies. The memory must stay as it is until `sent` has grown.
+/// Where a shipped rectangle lies. The memory must stay as it is until `sent` has grown, or the
+/// call has failed: then whatever lies there may still be sent, and nobody uses it.
 struct CargoSource {
   const std::byte* from = nullptr;
   std::size_t from_pitch = 0;
   const std::byte* extra_from = nullptr;
+  /// Keeps that memory for as long as the network may read it, however the call ends and whoever
+  /// destroys its window meanwhile. Window::ship() fills it in.
+  std::shared_ptr<const void> memory = {};
   /// Grows by one when the memory may be written again; then the waiters of the rank's part of the
   /// window are woken.
   std::shared_ptr<std::atomic<std::uint32_t>> sent;

@@ -37,12 +37,14 @@ Window::~Window() {
     world_->tell_all({.kind = NoteKind::left_window, .window = memory_->id()}, {});
     return Status();
   });
-  // A rank of another machine still acts on this memory until its own word of leaving is here.
-  std::uint64_t dropped = std::uint64_t{1} << rank_;
-  for (int r = 0; r < size_; ++r) {
-    if (!world_->gone(r, /*ask_kernel=*/true).empty()) dropped |= std::uint64_t{1} << r;
+  // Who left drops the memory itself, when nothing of its process touches it any longer: on behalf
+  // of ranks of other machines, or what is still queued for them. The dead cannot.
+  std::uint64_t dead = 0;
+  for (int r : machines().local_ranks()) {
+    if (memory_->has_left(r) || world_->gone(r, /*ask_kernel=*/true).empty()) continue;
+    dead |= std::uint64_t{1} << r;
   }
-  memory_->drop(dropped);
+  if (dead != 0) memory_->drop(dead);
   if (world_->inbox_) world_->inbox_->close(memory_->id());
 }
 
@@ -81,6 +83,7 @@ std::uint32_t Window::read(int index) const { return memory_->read(rank_, index)
 
 void Window::ship(int machine, Cargo cargo, CargoSource source) {
   cargo.window = memory_->id();
+  source.memory = memory_;
   world_->remote_->ship(machine, cargo, std::move(source));
 }
 

@@ -96,7 +96,8 @@ class Window {
   /// Ok, or the published failure. Cheap: one acquire load when there is none.
   [[nodiscard]] Status failure() const;
 
-  /// Queues a rectangle for another machine; see Remote::ship(). `cargo.window` is filled in.
+  /// Queues a rectangle of this rank's own part for another machine; see Remote::ship().
+  /// `cargo.window` and `source.memory` are filled in.
   void ship(int machine, Cargo cargo, CargoSource source);
 
   /// Two shared clocks per rank for the sim transport: the time at which that rank's egress (0) or

@@ -17,8 +17,8 @@ struct WindowMemory::Control {
     std::atomic<std::int64_t> free_at{0};
   };
   LinkClock links[2];  // egress, ingress
-  // One bit per rank, in the leader's part. `left`: sends no more. `dropped`: touches the memory
-  // no more.
+  // One bit per rank, in the leader's part. `left`: sends no more. `dropped` (ranks of this machine
+  // only): touches the memory no more.
   alignas(kCacheLine) std::atomic<std::uint64_t> left{0};
   std::atomic<std::uint64_t> dropped{0};
   FailureRecord failure;
@@ -171,7 +171,14 @@ void WindowMemory::ring_all() const {
 
 FailureRecord& WindowMemory::failure() const { return control(machines_.leader()).failure; }
 
+WindowMemory::~WindowMemory() {
+  // Left: then the leader's part, where this is written, has memory.
+  if (left_.load(std::memory_order_relaxed)) drop(bit(rank_));
+}
+
 void WindowMemory::leave(int rank) {
+  // Relaxed: who destroys the last owner comes after this through the owners' count.
+  if (rank == rank_) left_.store(true, std::memory_order_relaxed);
   // Release: pairs with the acquire in has_left(), so that the rank's last notifies are seen first.
   control(machines_.leader()).left.fetch_or(bit(rank), std::memory_order_release);
   ring_all();
@@ -185,11 +192,10 @@ void WindowMemory::drop(std::uint64_t ranks) {
   // Acquire and release: the last to drop comes after all that the others did with the memory.
   const std::uint64_t dropped =
       control(machines_.leader()).dropped.fetch_or(ranks, std::memory_order_acq_rel) | ranks;
-  const int size = static_cast<int>(world_->control().size);
-  const std::uint64_t all = size == 64 ? ~std::uint64_t{0} : bit(size) - 1;
-  if (dropped == all) {
-    world_->file().release(offset_, part_bytes_ * static_cast<std::size_t>(size));
+  for (int r : machines_.local_ranks()) {
+    if ((dropped & bit(r)) == 0) return;
   }
+  world_->file().release(offset_, part_bytes_ * world_->control().size);
 }
 
 void WindowMemory::restart() {

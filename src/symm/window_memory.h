@@ -39,6 +39,9 @@ class WindowMemory {
                                                     const Machines& machines,
                                                     const WindowSpec& spec, int rank,
                                                     std::size_t offset);
+  ~WindowMemory();
+  WindowMemory(const WindowMemory&) = delete;
+  WindowMemory& operator=(const WindowMemory&) = delete;
   /// Gives that memory back, without touching the parts of others, which may have none.
   void abandon();
 
@@ -65,10 +68,12 @@ class WindowMemory {
   /// The machine's record of the window's first failure.
   [[nodiscard]] FailureRecord& failure() const;
 
-  /// A rank sends no more.
+  /// A rank sends no more. After leave() of one's own, only what holds this object touches it.
   void leave(int rank);
   [[nodiscard]] bool has_left(int rank) const;
-  /// These ranks touch the memory no more; gives it back when they are the last.
+  /// These ranks of this machine touch the memory no more; gives it back when they are the last. A
+  /// rank that has left drops its own bit with the last owner of this object, which may be what the
+  /// network still reads or writes.
   void drop(std::uint64_t ranks);
 
   /// This rank's part as it was when it was new, its payload apart; the machine's lowest rank also
@@ -100,6 +105,7 @@ class WindowMemory {
   const int rank_;
   const std::size_t part_bytes_, payload_offset_, offset_;
   std::byte* base_ = nullptr;
+  std::atomic<bool> left_{false};  ///< leave() of one's own rank
 };
 
 }  // namespace tandem::symm

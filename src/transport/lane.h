@@ -18,7 +18,8 @@ namespace tandem::transport {
 /// A rectangle of bytes for a peer, and the counter that tells of its arrival. When `copy` is false
 /// a peer of this machine reads the bytes from this rank's part (pull), where they already lie:
 /// only the link's time and the notify remain. To another machine they go in any case: with `copy`
-/// into the peer's own part, else into the mirror of this rank's.
+/// into the peer's own part, else into the mirror of this rank's; and then they must lie in this
+/// rank's own part (RemoteLane).
 struct Parcel {
   int peer = 0;
   int counter = 0;  ///< in the peer's part; grows by one on arrival

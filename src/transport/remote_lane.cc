@@ -25,6 +25,11 @@ Status RemoteLane::send(const Parcel& parcel) {
     for (int peer : parcel.also) window_.notify(peer, parcel.counter);
     return {};
   }
+  if (!own_part_holds(parcel)) {
+    return {StatusCode::kInternal,
+            "a parcel for another machine lies outside this rank's part of the window, where it may "
+            "be gone before the network has read it; a bug in Tandem"};
+  }
   symm::Cargo cargo{.peers = std::uint64_t{1} << parcel.peer,
                     .part = parcel.copy ? parcel.peer : window_.rank(),
                     .counter = parcel.counter,
@@ -36,10 +41,27 @@ Status RemoteLane::send(const Parcel& parcel) {
                     .extra_bytes = parcel.extra_bytes};
   for (int peer : parcel.also) cargo.peers |= std::uint64_t{1} << peer;
   Traffic& traffic = traffic_[static_cast<std::size_t>(machines.of(parcel.peer))];
-  symm::CargoSource source{parcel.from, parcel.from_pitch, parcel.extra_from, traffic.sent};
+  symm::CargoSource source{.from = parcel.from,
+                           .from_pitch = parcel.from_pitch,
+                           .extra_from = parcel.extra_from,
+                           .sent = traffic.sent};
   ++traffic.shipped;
   window_.ship(machines.of(parcel.peer), cargo, std::move(source));
   return {};
+}
+
+bool RemoteLane::own_part_holds(const Parcel& parcel) const {
+  const auto holds = [&](const std::byte* from, std::size_t bytes) {
+    // Wraps round for what lies below.
+    const auto offset = reinterpret_cast<std::uintptr_t>(from) -
+                        reinterpret_cast<std::uintptr_t>(window_.data(window_.rank()));
+    return bytes == 0 || (offset <= window_.bytes() && bytes <= window_.bytes() - offset);
+  };
+  const std::size_t rows = parcel.rows > 0 && parcel.row_bytes > 0
+                               ? static_cast<std::size_t>(parcel.rows - 1) * parcel.from_pitch +
+                                     parcel.row_bytes
+                               : 0;
+  return holds(parcel.from, rows) && holds(parcel.extra_from, parcel.extra_bytes);
 }
 
 Status RemoteLane::flush() {

@@ -17,7 +17,9 @@ namespace tandem::transport {
 class RemoteLane final : public Lane {
  public:
   RemoteLane(symm::Window& window, std::chrono::milliseconds timeout);
-  /// A parcel without copy is sent from this rank's own part, and lands in its mirror.
+  /// What goes to another machine must lie in this rank's own part of the window: it stays queued
+  /// when a call fails, and then only the window's memory is there as long as it is. Without copy
+  /// it lands in the mirror of that part.
   Status send(const Parcel& parcel) override;
   /// Returns when the network has taken everything: the memory behind the parcels is free, and
   /// what is still under way arrives without further help of this thread.
@@ -27,6 +29,8 @@ class RemoteLane final : public Lane {
   void forget() override {}
 
  private:
+  [[nodiscard]] bool own_part_holds(const Parcel& parcel) const;
+
   /// Parcels shipped to a machine, and how many of them have left.
   struct Traffic {
     std::uint32_t shipped = 0;

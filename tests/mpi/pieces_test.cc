@@ -20,7 +20,9 @@ TEST(Pieces, CoverEveryByteOnce) {
                             .extra_bytes = random() % 30};
     const std::uint64_t most = 1 + random() % 40;
     std::set<std::pair<std::int64_t, std::uint64_t>> seen;  // row (-1: extra), byte
-    for (const Piece& piece : cut(cargo, most)) {
+    const Pieces pieces(cargo, most);
+    for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+      const Piece piece = pieces[i];
       ASSERT_GT(piece.total(), 0u);
       ASSERT_LE(piece.total(), most);
       for (std::int64_t r = 0; r < std::max<std::int64_t>(1, piece.rows); ++r) {
@@ -38,7 +40,9 @@ TEST(Pieces, BeyondWhatAnIntCounts) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
   const symm::Cargo cargo{.row_bytes = 3'000'000'001, .rows = 5, .extra_bytes = 5'000'000'000};
   std::uint64_t rectangle = 0, extra = 0;
-  for (const Piece& piece : cut(cargo, kMost)) {
+  const Pieces pieces(cargo, kMost);
+  for (std::uint64_t i = 0; i < pieces.count(); ++i) {
+    const Piece piece = pieces[i];
     EXPECT_LE(piece.total(), kMost);
     (piece.rows == 0 ? extra : rectangle) += piece.total();
   }
@@ -47,11 +51,22 @@ TEST(Pieces, BeyondWhatAnIntCounts) {
 
   const symm::Cargo many{.row_bytes = 4096, .rows = 3'000'000};
   std::uint64_t all = 0;
-  for (const Piece& piece : cut(many, kMost)) {
-    EXPECT_LE(piece.total(), kMost);
-    all += piece.total();
+  const Pieces many_pieces(many, kMost);
+  for (std::uint64_t i = 0; i < many_pieces.count(); ++i) {
+    EXPECT_LE(many_pieces[i].total(), kMost);
+    all += many_pieces[i].total();
   }
   EXPECT_EQ(all, 12'288'000'000u);
+}
+
+TEST(Pieces, OfACargoThatClaimsToBeHugeCostNothing) {
+  // As a list they would take gigabytes.
+  const symm::Cargo cargo{.row_bytes = 1, .rows = std::int64_t{1} << 46, .extra_bytes = 1u << 20};
+  const Pieces pieces(cargo, 1);
+  EXPECT_EQ(pieces.count(), (std::uint64_t{1} << 46) + (1u << 20));
+  EXPECT_EQ(pieces[std::uint64_t{1} << 45].row0, std::int64_t{1} << 45);
+  EXPECT_EQ(pieces[pieces.count() - 1].at, (1u << 20) - 1);
+  EXPECT_EQ(Pieces({.row_bytes = 8, .rows = -3}, 100).count(), 0u);
 }
 
 TEST(MessageSizes, FollowTheLink) {

@@ -77,6 +77,12 @@ TEST(Inbox, RefusesWhatLiesOutside) {
   EXPECT_FALSE(s.inbox.act(2, s.note(static_cast<NoteKind>(77)), {}));
 }
 
+/// Whether a cargo of rank 2 is accepted for the scene's window.
+bool fits(Scene& s, const Cargo& cargo) {
+  std::shared_ptr<WindowMemory> window;
+  return s.inbox.accept(2, cargo, window) && window == s.window;
+}
+
 TEST(Inbox, CargoMustFitTheMirrorOrTheOwnPart) {
   Scene s;
   Cargo cargo{.window = s.offset,
@@ -87,29 +93,120 @@ TEST(Inbox, CargoMustFitTheMirrorOrTheOwnPart) {
               .to_pitch = 100,
               .row_bytes = 50,
               .rows = 90};
-  EXPECT_TRUE(s.inbox.fits(cargo));  // up to 9050 of 100 to 9100
+  EXPECT_TRUE(fits(s, cargo));  // up to 9050 of 100 to 9100
   cargo.rows = 91;
-  EXPECT_FALSE(s.inbox.fits(cargo));
+  EXPECT_FALSE(fits(s, cargo));
   cargo.rows = 1;
   cargo.to = 99;
-  EXPECT_FALSE(s.inbox.fits(cargo));
+  EXPECT_FALSE(fits(s, cargo));
   cargo.part = 1;  // a part of this machine has all its bytes
-  EXPECT_TRUE(s.inbox.fits(cargo));
+  EXPECT_TRUE(fits(s, cargo));
   cargo.to_pitch = ~std::uint64_t{0};
   cargo.rows = 3;
-  EXPECT_FALSE(s.inbox.fits(cargo));
+  EXPECT_FALSE(fits(s, cargo));
   cargo.rows = 1;
   cargo.peers = 4;  // rank 2 is told by its own machine
-  EXPECT_FALSE(s.inbox.fits(cargo));
+  EXPECT_FALSE(fits(s, cargo));
   cargo.peers = 3;
   cargo.extra_to = 19999;
   cargo.extra_bytes = 2;
-  EXPECT_FALSE(s.inbox.fits(cargo));
+  EXPECT_FALSE(fits(s, cargo));
   cargo.extra_bytes = 1;
-  ASSERT_TRUE(s.inbox.fits(cargo));
-  s.inbox.arrived(cargo);
+  ASSERT_TRUE(fits(s, cargo));
+  Inbox::arrived(cargo, *s.window);
   EXPECT_EQ(s.window->read(0, 1), 1u);
   EXPECT_EQ(s.window->read(1, 1), 1u);
+}
+
+TEST(Inbox, CargoForNobodyHereMakesNoSense) {
+  Scene s;
+  Cargo cargo{.window = s.offset, .peers = 1, .part = 2, .to = 100, .row_bytes = 8, .rows = 1};
+  ASSERT_TRUE(fits(s, cargo));
+  cargo.peers = 1 | std::uint64_t{1} << 60;  // there is no rank 60
+  EXPECT_FALSE(fits(s, cargo));
+  cargo.peers = 1;
+  cargo.part = 3;  // the mirror of another source
+  EXPECT_FALSE(fits(s, cargo));
+  cargo.part = -1;
+  EXPECT_FALSE(fits(s, cargo));
+  cargo.part = 64;
+  EXPECT_FALSE(fits(s, cargo));
+  cargo.part = 2;
+  cargo.rows = -1;
+  EXPECT_FALSE(fits(s, cargo));
+}
+
+TEST(Inbox, CargoOfAClosedWindowIsRefusedWithinBounds) {
+  Scene s;
+  std::shared_ptr<WindowMemory> window;
+  Cargo cargo{.window = s.offset + 1, .part = 2, .row_bytes = 1 << 20, .rows = 1 << 20};
+  EXPECT_TRUE(s.inbox.accept(2, cargo, window));
+  EXPECT_EQ(window, nullptr);
+  // Larger than what any window can have had.
+  cargo.rows = std::int64_t{1} << 40;
+  EXPECT_FALSE(s.inbox.accept(2, cargo, window));
+  cargo.rows = 1;
+  cargo.row_bytes = ~std::uint64_t{0};
+  EXPECT_FALSE(s.inbox.accept(2, cargo, window));
+  cargo.row_bytes = 1;
+  cargo.extra_bytes = ~std::uint64_t{0};
+  EXPECT_FALSE(s.inbox.accept(2, cargo, window));
+}
+
+TEST(Inbox, WhereCargoLandsStaysThereWhileItComes) {
+  Scene s;
+  std::shared_ptr<WindowMemory> landing;
+  const Cargo cargo{.window = s.offset, .peers = 1, .part = 2, .to = 100, .row_bytes = 8, .rows = 1};
+  ASSERT_TRUE(s.inbox.accept(2, cargo, landing));
+  const std::weak_ptr<WindowMemory> watched = s.window;
+  s.window.reset();
+  s.inbox.close(s.offset);
+  ASSERT_TRUE(s.inbox.act(2, s.note(NoteKind::left_window), {}));
+  ASSERT_FALSE(watched.expired());
+  landing->data(2)[100] = std::byte{1};  // as the network does
+  landing.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(Inbox, ExchangesComeOneAfterTheOther) {
+  Scene s;
+  Terms terms{};
+  terms[0] = 7;
+  Note note{.kind = NoteKind::exchange};
+  for (std::uint32_t number : {0u, 2u, ~0u}) {
+    note.number = number;
+    EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms))) << number;
+  }
+  note.number = 1;
+  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms).first(8)));
+  EXPECT_TRUE(s.inbox.act(2, note, bytes_of(terms)));
+  EXPECT_EQ(s.memory->entry(2).terms[1][0], 7);
+  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms)));
+}
+
+TEST(Inbox, AFailureMustBeOne) {
+  Scene s;
+  for (std::uint32_t code : {0u, 9u, ~0u}) {
+    FailureText text = FailureText::of({StatusCode::kTimeout, "late"});
+    text.code = code;
+    EXPECT_FALSE(s.inbox.act(2, s.note(NoteKind::failure), bytes_of(text))) << code;
+  }
+  FailureText text = FailureText::of({StatusCode::kTimeout, "late"});
+  text.length = ~std::uint32_t{0};  // more words than there is room for
+  EXPECT_TRUE(s.inbox.act(2, s.note(NoteKind::failure), bytes_of(text)));
+  EXPECT_EQ(s.window->failure().read().message().size(), sizeof text.message);
+}
+
+TEST(Inbox, LeavesAsTheDestructorsWould) {
+  Scene s;
+  (void)s.window->failure().publish({StatusCode::kTimeout, "late"});
+  std::vector<NoteKind> told;
+  s.inbox.leave([&](const Note& note, std::span<const std::byte>) { told.push_back(note.kind); });
+  // The failure first, or others would take this rank for the culprit.
+  EXPECT_EQ(told, (std::vector<NoteKind>{NoteKind::failure, NoteKind::left_window,
+                                         NoteKind::left_world}));
+  EXPECT_TRUE(s.window->has_left(0));
+  EXPECT_EQ(s.memory->entry(0).state.load(), RankState::left);
 }
 
 TEST(Inbox, AFailureIsPublishedWithItsDetail) {
