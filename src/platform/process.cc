@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
+
 namespace tandem::platform {
 namespace {
 
@@ -112,6 +114,7 @@ void become(Launchpad& pad) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (getppid() != pad.parent) _exit(128 + SIGKILL);  // it died before the line above
 
+  occupy_standard();
   // The order matters: the two descriptors may hold each other's numbers.
   int report = fcntl(pad.report, F_DUPFD_CLOEXEC, kInheritedDescriptor + 2);
   if (report < 0) return;
@@ -146,7 +149,9 @@ void become(Launchpad& pad) {
   errno = error;
 }
 
-int open_handle(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+int open_handle(pid_t pid) {
+  return above_standard(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
 
 // What the signal handler reads: pids of the children, 0 where there is none. And what it leaves
 // for start(): how many signals came, and the last one. A signal that comes while a child is
@@ -170,6 +175,20 @@ void forward(int signal, siginfo_t* info, void*) {
     if (target > 0) kill(target, signal);
   }
   errno = saved;
+}
+
+Status open_pipe(int (&ends)[2]) {
+  if (pipe2(ends, O_CLOEXEC) == 0) {
+    ends[0] = above_standard(ends[0]);
+    ends[1] = above_standard(ends[1]);
+    if (ends[0] >= 0 && ends[1] >= 0) return {};
+    const int error = errno;
+    for (int end : ends) {
+      if (end >= 0) close(end);
+    }
+    errno = error;
+  }
+  return {StatusCode::kIo, fmt::format("cannot open a pipe: {}", strerrordesc_np(errno))};
 }
 
 }  // namespace
@@ -214,9 +233,7 @@ Status ProcessGroup::start(const ProcessSpec& spec) {
   }
   Launchpad pad = prepare(spec);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return {StatusCode::kIo, fmt::format("cannot open a pipe: {}", strerrordesc_np(errno))};
-  }
+  if (Status s = open_pipe(ends); !s.ok()) return s;
   pad.report = ends[1];
   const unsigned signals_before = signals_seen.load();
   sigset_t all, mask;

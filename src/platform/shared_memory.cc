@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
 #include "platform/memory.h"
 
 namespace tandem::platform {
@@ -80,14 +81,15 @@ Status SharedMapping::touch(std::size_t offset, std::size_t bytes) const {
 }
 
 Result<SharedFile> SharedFile::create() {
-  int fd = memfd_create("tandem", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-  if (fd < 0 && errno == EINVAL) fd = memfd_create("tandem", MFD_CLOEXEC);
+  int fd = above_standard(memfd_create("tandem", MFD_CLOEXEC | MFD_NOEXEC_SEAL));
+  if (fd < 0 && errno == EINVAL) fd = above_standard(memfd_create("tandem", MFD_CLOEXEC));
   if (fd < 0) return refused("create an anonymous memory file");
   return SharedFile(fd);
 }
 
 Result<SharedFile> SharedFile::adopt(int fd, std::size_t least_bytes) {
-  const int own = open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC);
+  const int own =
+      above_standard(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC));
   if (own < 0) return refused(fmt::format("open the memory file behind descriptor {}", fd));
   SharedFile file(own);
   struct stat info {};

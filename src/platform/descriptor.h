@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which numbers the library's descriptors have. In a program whose standard output was closed
+// (`program >&-`) the kernel gives the next file that is opened the number 1, and what the program
+// prints then lands in that file: in the memory that ranks share, or in another rank's packet. So
+// every call that makes a descriptor is wrapped in above_standard().
+#pragma once
+
+namespace tandem::platform {
+
+/// `fd` itself when it is none of 0, 1 and 2; else a duplicate that is not, closed by exec, in
+/// place of it. -1 stays -1. errno says why the answer is -1: that of the call that made `fd`, or
+/// EMFILE.
+[[nodiscard]] int above_standard(int fd);
+
+/// Puts /dev/null in place of each standard descriptor that is closed, opened the wrong way round:
+/// to read or print fails as before, but no file that is opened later takes the number. For a child
+/// between fork and exec: it only makes system calls.
+void occupy_standard();
+
+}  // namespace tandem::platform
