@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Descriptor numbers, by fcntl.
+// Descriptor numbers, by fcntl and /proc/self/fd.
 #include "platform/descriptor.h"
 
 #include <cerrno>
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <string.h>
 #include <unistd.h>
 
 namespace tandem::platform {
@@ -17,6 +19,27 @@ int above_standard(int fd) {
   close(fd);
   errno = error;
   return moved;
+}
+
+Result<int> reopen(int fd) {
+  const std::string path = fmt::format("/proc/self/fd/{}", fd);
+  const int own = above_standard(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (own >= 0) return own;
+  const int error = errno;
+  if (fcntl(fd, F_GETFD) < 0) {
+    return Status(StatusCode::kIo,
+                  fmt::format("descriptor {} is not open in this process; start the ranks with "
+                              "`tandem launch`, and let none close what it inherits",
+                              fd));
+  }
+  if (access("/proc/self/fd", F_OK) != 0) {
+    return Status(StatusCode::kIo,
+                  fmt::format("cannot open {}: {}; /proc is missing here, and ranks that are "
+                              "processes need it: mount it with `mount -t proc proc /proc`",
+                              path, strerrordesc_np(error)));
+  }
+  return Status(StatusCode::kIo, fmt::format("cannot open {}, the file behind descriptor {}: {}",
+                                             path, fd, strerrordesc_np(error)));
 }
 
 void occupy_standard() {

@@ -15,26 +15,9 @@ std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
 
 }  // namespace
 
-FailureText FailureText::of(const Status& status) {
-  FailureText text;
-  text.code = static_cast<std::uint32_t>(status.code());
-  text.has_wait = status.wait().has_value() ? 1 : 0;
-  text.wait = status.wait().value_or(WaitDetail{});
-  text.length = static_cast<std::uint32_t>(std::min(status.message().size(), sizeof text.message));
-  std::memcpy(text.message, status.message().data(), text.length);
-  return text;
-}
-
-Status FailureText::status() const {
-  std::string words(message, std::min<std::size_t>(length, sizeof message));
-  const auto kind = static_cast<StatusCode>(code);
-  if (has_wait != 0) return {kind, std::move(words), wait};
-  return {kind, std::move(words)};
-}
-
 Inbox::Inbox(std::shared_ptr<WorldMemory> world, const Machines& machines, int rank)
     : world_(std::move(world)), machines_(machines), rank_(rank) {
-  for (int r = 0; r < static_cast<int>(world_->control().size); ++r) {
+  for (int r = 0; r < world_->size(); ++r) {
     const bool receives = machines.receiver(machines.own(), r) == rank;
     if (!machines.local(r) && receives) sources_ |= bit(r);
   }
@@ -69,10 +52,10 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       if (text.size() != sizeof failure) return false;
       std::memcpy(&failure, text.data(), text.size());
       if (note.window == 0) {
-        (void)world_->control().failure.publish(failure.status());
+        (void)world_->failure().publish(rank_, failure);
         world_->ring_all();
       } else if (const auto window = find(note.window)) {
-        (void)window->failure().publish(failure.status(), failure.refused != 0);
+        (void)window->failure().publish(rank_, failure);
         window->ring_all();
       }
       return true;
@@ -100,7 +83,7 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
 bool Inbox::fits(const Cargo& cargo) {
   const auto window = find(cargo.window);
   if (!window || cargo.rows < 0) return false;
-  for (int r = 0; r < static_cast<int>(world_->control().size); ++r) {
+  for (int r = 0; r < world_->size(); ++r) {
     if ((cargo.peers & bit(r)) != 0 && !window->has_counter(r, cargo.counter)) return false;
   }
   if (cargo.extra_bytes > 0 && !window->holds(cargo.part, cargo.extra_to, cargo.extra_bytes)) {
@@ -161,20 +144,20 @@ void Inbox::source_left(int source, std::uint64_t window) {
 }
 
 void Inbox::fail(const Status& failure) {
-  (void)world_->control().failure.publish(failure);
+  const FailureText text = FailureText::of(failure);
+  (void)world_->failure().publish(rank_, text);
   world_->ring_all();
   const std::lock_guard lock(mutex_);
   for (auto& [id, window] : windows_) {
-    (void)window.memory->failure().publish(failure);
+    (void)window.memory->failure().publish(rank_, text);
     window.memory->ring_all();
   }
 }
 
 bool Inbox::alone() const {
   const auto peers = machines_.local_ranks();
-  return std::all_of(peers.begin(), peers.end(), [&](int r) {
-    return r == rank_ || has_left(r) || !world_->file().locked_by_other(r);
-  });
+  return std::all_of(peers.begin(), peers.end(),
+                     [&](int r) { return r == rank_ || has_left(r) || !world_->file().locked(r); });
 }
 
 bool Inbox::sources_left() const {

@@ -21,7 +21,8 @@ struct WindowMemory::Control {
   // no more.
   alignas(kCacheLine) std::atomic<std::uint64_t> left{0};
   std::atomic<std::uint64_t> dropped{0};
-  FailureRecord failure;
+  FailureChoice failure;  // in the leader's part, as these two
+  FailureSlot said;       // in every part
 };
 
 struct alignas(kCacheLine) WindowMemory::Counter {
@@ -63,7 +64,7 @@ WindowMemory::WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& m
 
 template <class Each>
 Status WindowMemory::for_each_range(const Each& each) const {
-  const auto size = static_cast<int>(world_->control().size);
+  const auto size = world_->size();
   const std::size_t page = platform::page_size();
   for (int r = 0; r < size; ++r) {
     const std::size_t part = static_cast<std::size_t>(r) * part_bytes_;
@@ -95,7 +96,7 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
     self->abandon();
     return status;
   }
-  const std::size_t all = self->part_bytes_ * memory.control().size;
+  const std::size_t all = self->part_bytes_ * static_cast<std::size_t>(memory.size());
   auto mapping = memory.map(offset, all);
   if (!mapping.ok()) {
     self->abandon();
@@ -110,6 +111,8 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
   self->mapping_ = *mapping;
   self->base_ = self->mapping_->data();
   new (self->part(rank)) Control;
+  self->failure_.emplace(self->control(machines.leader()).failure, self->control(0).said,
+                         self->part_bytes_, memory.size());
   std::byte* counters = self->part(rank) + sizeof(Control);
   for (int i = 0; i < spec.counters; ++i) {
     new (counters + static_cast<std::size_t>(i) * sizeof(Counter)) Counter;
@@ -125,7 +128,7 @@ void WindowMemory::abandon() {
 }
 
 bool WindowMemory::holds(int rank, std::uint64_t offset, std::uint64_t bytes) const {
-  if (rank < 0 || rank >= static_cast<int>(world_->control().size)) return false;
+  if (rank < 0 || rank >= world_->size()) return false;
   const bool local = machines_.local(rank);
   const std::uint64_t first = local ? 0 : spec_.mirror_offset;
   const std::uint64_t length = local ? spec_.bytes : spec_.mirror_bytes;
@@ -139,8 +142,8 @@ bool WindowMemory::overlaps(const void* data, std::size_t bytes) const {
 }
 
 bool WindowMemory::has_counter(int rank, int index) const {
-  return rank >= 0 && rank < static_cast<int>(world_->control().size) && machines_.local(rank) &&
-         index >= 0 && index < spec_.counters;
+  return rank >= 0 && rank < world_->size() && machines_.local(rank) && index >= 0 &&
+         index < spec_.counters;
 }
 
 WindowMemory::Control& WindowMemory::control(int rank) const {
@@ -169,8 +172,6 @@ void WindowMemory::ring_all() const {
   for (int r : machines_.local_ranks()) control(r).bell.ring();
 }
 
-FailureRecord& WindowMemory::failure() const { return control(machines_.leader()).failure; }
-
 void WindowMemory::leave(int rank) {
   // Release: pairs with the acquire in has_left(), so that the rank's last notifies are seen first.
   control(machines_.leader()).left.fetch_or(bit(rank), std::memory_order_release);
@@ -185,7 +186,7 @@ void WindowMemory::drop(std::uint64_t ranks) {
   // Acquire and release: the last to drop comes after all that the others did with the memory.
   const std::uint64_t dropped =
       control(machines_.leader()).dropped.fetch_or(ranks, std::memory_order_acq_rel) | ranks;
-  const int size = static_cast<int>(world_->control().size);
+  const int size = world_->size();
   const std::uint64_t all = size == 64 ? ~std::uint64_t{0} : bit(size) - 1;
   if (dropped == all) {
     world_->file().release(offset_, part_bytes_ * static_cast<std::size_t>(size));

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "platform/shared_memory.h"
 #include "symm/doorbell.h"
@@ -63,7 +64,7 @@ class WindowMemory {
   void ring_all() const;
 
   /// The machine's record of the window's first failure.
-  [[nodiscard]] FailureRecord& failure() const;
+  [[nodiscard]] FailureRecord& failure() { return *failure_; }
 
   /// A rank sends no more.
   void leave(int rank);
@@ -100,6 +101,7 @@ class WindowMemory {
   const int rank_;
   const std::size_t part_bytes_, payload_offset_, offset_;
   std::byte* base_ = nullptr;
+  std::optional<FailureRecord> failure_;  // of the memory that open() maps
 };
 
 }  // namespace tandem::symm
