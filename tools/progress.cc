@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "standard_streams.h"
+
 namespace tandem::tool {
 namespace {
 
@@ -25,7 +27,7 @@ Progress::Progress(bool enabled, std::string label)
     : enabled_(enabled && isatty(STDERR_FILENO) == 1), label_(std::move(label)) {}
 
 Progress::~Progress() {
-  if (visible_) fmt::print(stderr, "\r\x1b[K");
+  if (visible_) say(stderr, "\r\x1b[K");
 }
 
 void Progress::update(double fraction) {
@@ -41,9 +43,9 @@ void Progress::update(double fraction) {
   drawn_ = now;
   visible_ = true;
   const auto done = static_cast<std::size_t>(fraction * kWidth);
-  fmt::print(stderr, "\r{} [{:-<{}}] {:3.0f}% {:4.0f} s left\x1b[K", label_, std::string(done, '#'),
-             kWidth, fraction * 100, std::max(0.0, total - elapsed));
-  std::fflush(stderr);
+  say(stderr,
+      fmt::format("\r{} [{:-<{}}] {:3.0f}% {:4.0f} s left\x1b[K", label_, std::string(done, '#'),
+                  kWidth, fraction * 100, std::max(0.0, total - elapsed)));
 }
 
 }  // namespace tandem::tool
