@@ -6,6 +6,8 @@
 
 #include <new>
 
+#include <fmt/format.h>
+
 #include "platform/memory.h"
 #include "symm/world_memory.h"
 
@@ -87,6 +89,14 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
                                                          const Machines& machines,
                                                          const WindowSpec& spec, int rank,
                                                          std::size_t offset) {
+  // Rank 0 says where, by shared memory: believed no further than that it harms nothing else.
+  if (offset % platform::page_size() != 0 || offset < WorldMemory::control_bytes() ||
+      offset > platform::SharedFile::kBytes) {
+    return Status(StatusCode::kInternal,
+                  fmt::format("rank 0 puts a window at {} of the memory that ranks share, where none "
+                              "can be: a rank wrote where it must not; restart all ranks",
+                              offset));
+  }
   std::shared_ptr<WindowMemory> self(
       new WindowMemory(std::move(world), machines, spec, rank, offset));
   WorldMemory& memory = *self->world_;

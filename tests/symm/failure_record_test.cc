@@ -4,6 +4,7 @@
 // speaks, or has scribbled over it.
 #include "symm/failure_record.h"
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,45 +32,50 @@ struct Board {
   FailureRecord record{choice, slots[0], sizeof(FailureSlot), kRanks};
 };
 
-Status named(const std::string& message) { return {StatusCode::kTimeout, message}; }
+FailureText named(const std::string& message) {
+  return FailureText::of({StatusCode::kTimeout, message});
+}
 
 TEST(FailureRecord, TheFirstStandsWithAllThatCameWithIt) {
   Board b;
   EXPECT_TRUE(b.record.read().ok());
   EXPECT_FALSE(b.record.published() || b.record.refused());
   const Status given(StatusCode::kPeerLost, std::string(2000, 'x'), WaitDetail{.rank = 3});
-  const auto first = b.record.publish(2, given, /*refused=*/true);
-  EXPECT_TRUE(first.first && first.refused);
-  for (int writer : {2, 0}) {
-    const auto second = b.record.publish(writer, named("second"));
-    EXPECT_FALSE(second.first);
-    EXPECT_TRUE(second.refused);
-    EXPECT_EQ(second.standing.code(), StatusCode::kPeerLost);
-  }
+  EXPECT_TRUE(b.record.publish(2, FailureText::of(given, /*refused=*/true)));
+  EXPECT_FALSE(b.record.publish(2, named("second")));
+  EXPECT_FALSE(b.record.publish(0, named("third")));
   EXPECT_TRUE(b.record.published() && b.record.refused());
   const Status read = b.record.read();
   EXPECT_EQ(read.code(), StatusCode::kPeerLost);
   EXPECT_EQ(read.message(), std::string(1024, 'x'));
   ASSERT_TRUE(read.wait().has_value());
   EXPECT_EQ(read.wait()->rank, 3);
+  b.record.clear();
+  EXPECT_TRUE(b.record.read().ok());
+  EXPECT_TRUE(b.record.publish(2, named("fourth")));
+  EXPECT_FALSE(b.record.refused());
+  EXPECT_EQ(b.record.read().message(), "fourth");
 }
 
 TEST(FailureRecord, ThreadsOfOneAndOfSeveralRanksAgree) {
   platform::set_delays(11, 300);
   for (int round = 0; round < 50; ++round) {
     Board b;
+    std::atomic<int> first{0};
     std::vector<std::string> standing(8);
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
-      threads.emplace_back([&b, &standing, t] {
+      threads.emplace_back([&b, &first, &standing, t] {
         const std::string mine = std::to_string(t) + std::string(500, static_cast<char>('a' + t));
-        standing[static_cast<std::size_t>(t)] =
-            b.record.publish(t % kRanks, named(mine)).standing.message();
+        first += b.record.publish(t % kRanks, named(mine)) ? 1 : 0;
+        standing[static_cast<std::size_t>(t)] = b.record.read().message();
       });
     }
     for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(first, 1);
     for (const std::string& seen : standing) ASSERT_EQ(seen, b.record.read().message());
-    ASSERT_EQ(b.record.read().message().size(), 501u);
+    const std::string stands = b.record.read().message();
+    ASSERT_EQ(stands, stands[0] + std::string(500, static_cast<char>('a' + (stands[0] - '0'))));
   }
   platform::set_delays(11, 0);
 }
@@ -112,10 +118,9 @@ TEST(FailureRecord, WhoIsKilledWhileItSpeaksHarmsNobody) {
     ASSERT_TRUE(WIFSIGNALED(end)) << "it was to die while it wrote";
     auto record = b.record();
     EXPECT_TRUE(record.read().ok());
-    const auto published = record.publish(3, named("rank 1 is lost"));
-    EXPECT_TRUE(published.first);
+    EXPECT_TRUE(record.publish(3, named("rank 1 is lost")));
+    EXPECT_FALSE(record.publish(0, named("too late")));
     EXPECT_EQ(record.read().message(), "rank 1 is lost");
-    EXPECT_EQ(record.publish(0, named("too late")).standing.message(), "rank 1 is lost");
   }
 }
 

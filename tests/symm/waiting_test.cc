@@ -83,8 +83,8 @@ TEST(Waiting, ADeadlineInThePastStillLooksOnce) {
 
 TEST(Waiting, APublishedFailureEndsTheWait) {
   Scene scene;
-  (void)scene.record.publish(0, {StatusCode::kMismatch, "first"});
-  EXPECT_EQ(scene.record.publish(2, {StatusCode::kTimeout, "second"}).standing.message(), "first");
+  EXPECT_TRUE(scene.record.publish(0, FailureText::of({StatusCode::kMismatch, "first"})));
+  EXPECT_FALSE(scene.record.publish(2, FailureText::of({StatusCode::kTimeout, "second"})));
   EXPECT_EQ(scene.wait_for(milliseconds(5000)).message(), "first");
   scene.delivered = true;
   EXPECT_TRUE(scene.wait_for(milliseconds(5000)).ok()) << "what is there is there";
