@@ -2,9 +2,9 @@
 //
 // FailureRecord: the first failure of a world or a window, in shared memory, so that every rank
 // returns the same error. Written once; cleared only where all ranks agree to (a refusal). A rank
-// may be killed at any instant and harm nobody: it writes what it has to say into a slot of its own,
-// and then one exchange of one word makes that slot the one that all read. Window, World and Inbox
-// publish; wait() reads.
+// may be killed at any instant and harm nobody: it writes what it has to say into a slot of its
+// own, and then one exchange of one word makes that slot the one that all read. Window, World and
+// Inbox publish; wait() reads.
 #pragma once
 
 #include <atomic>

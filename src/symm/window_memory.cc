@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "platform/memory.h"
 #include "symm/world_memory.h"
 
@@ -92,42 +93,41 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
   // Rank 0 says where, by shared memory: believed no further than that it harms nothing else.
   if (offset % platform::page_size() != 0 || offset < WorldMemory::control_bytes() ||
       offset > platform::SharedFile::kBytes) {
-    return Status(StatusCode::kInternal,
-                  fmt::format("rank 0 puts a window at {} of the memory that ranks share, where none "
-                              "can be: a rank wrote where it must not; restart all ranks",
-                              offset));
+    return Status(
+        StatusCode::kInternal,
+        fmt::format("rank 0 puts a window at {} of the memory that ranks share, where none "
+                    "can be: a rank wrote where it must not; restart all ranks",
+                    offset));
   }
   std::shared_ptr<WindowMemory> self(
       new WindowMemory(std::move(world), machines, spec, rank, offset));
-  WorldMemory& memory = *self->world_;
-  Status status = self->for_each_range(
-      [&](std::size_t at, std::size_t bytes) { return memory.file().reserve(offset + at, bytes); });
-  if (!status.ok()) {
-    self->abandon();
-    return status;
-  }
-  const std::size_t all = self->part_bytes_ * static_cast<std::size_t>(memory.size());
-  auto mapping = memory.map(offset, all);
-  if (!mapping.ok()) {
-    self->abandon();
-    return mapping.status();
-  }
-  status = self->for_each_range(
+  const Status taken = base::guarded([&] { return self->take(); });
+  if (taken.ok()) return self;
+  self->abandon();
+  return taken;
+}
+
+Status WindowMemory::take() {
+  WorldMemory& memory = *world_;
+  Status status = for_each_range([&](std::size_t at, std::size_t bytes) {
+    return memory.file().reserve(offset_ + at, bytes);
+  });
+  if (!status.ok()) return status;
+  auto mapping = memory.map(offset_, part_bytes_ * static_cast<std::size_t>(memory.size()));
+  if (!mapping.ok()) return mapping.status();
+  status = for_each_range(
       [&](std::size_t at, std::size_t bytes) { return (*mapping)->touch(at, bytes); });
-  if (!status.ok()) {
-    self->abandon();
-    return status;
-  }
-  self->mapping_ = *mapping;
-  self->base_ = self->mapping_->data();
-  new (self->part(rank)) Control;
-  self->failure_.emplace(self->control(machines.leader()).failure, self->control(0).said,
-                         self->part_bytes_, memory.size());
-  std::byte* counters = self->part(rank) + sizeof(Control);
-  for (int i = 0; i < spec.counters; ++i) {
+  if (!status.ok()) return status;
+  mapping_ = *mapping;
+  base_ = mapping_->data();
+  new (part(rank_)) Control;
+  failure_.emplace(control(machines_.leader()).failure, control(0).said, part_bytes_,
+                   memory.size());
+  std::byte* counters = part(rank_) + sizeof(Control);
+  for (int i = 0; i < spec_.counters; ++i) {
     new (counters + static_cast<std::size_t>(i) * sizeof(Counter)) Counter;
   }
-  return self;
+  return {};
 }
 
 void WindowMemory::abandon() {

@@ -85,6 +85,8 @@ class WindowMemory {
 
   WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines, const WindowSpec& spec,
                int rank, std::size_t offset);
+  /// Takes the memory that open() promises and maps all parts.
+  Status take();
   [[nodiscard]] std::byte* part(int rank) const {
     return base_ + static_cast<std::size_t>(rank) * part_bytes_;
   }
