@@ -175,7 +175,7 @@ struct Files {
 Outcome finish(const Job& job, const BenchTable& table, const Plan& plan, const Files& files) {
   const std::vector<Spread> all = spreads(table.rows());
   const std::string json = bench_list_json(job, table, all, plan.skipped());
-  auto file = MatrixWriter::create(files.json);
+  auto file = MatrixWriter::create(files.json, "--out");
   if (!file.ok()) return failed(file.status());
   if (Status s = file->write(json); !s.ok()) return failed(s);
   if (Status s = file->commit(); !s.ok()) return failed(s);

@@ -182,21 +182,30 @@ Status BenchTable::add_failed(const Job& job, const std::string& reason) {
 }
 
 Status BenchTable::append(std::vector<std::string> fields) {
-  const auto failure = [this] {
-    return Status(StatusCode::kIo, fmt::format("{}: cannot be written: {}; take another --out",
-                                               path_.string(), std::strerror(errno)));
-  };
   std::error_code error;
+  const bool existed = std::filesystem::exists(path_, error);
+  // What was there before stays, and nothing but that: no empty file, no half line.
+  const auto failure = [this, existed](int number) {
+    std::error_code ignored;
+    if (existed) {
+      std::filesystem::resize_file(path_, whole_bytes_, ignored);
+    } else {
+      std::filesystem::remove(path_, ignored);
+    }
+    return Status(StatusCode::kIo, fmt::format("{}: cannot be written: {}; take another --out",
+                                               path_.string(), std::strerror(number)));
+  };
   std::string text = join_csv(fields) + "\n";
   if (whole_bytes_ == 0) text = join_csv(columns()) + "\n" + text;
-  if (std::filesystem::exists(path_, error))
-    std::filesystem::resize_file(path_, whole_bytes_, error);
-  const File file(std::fopen(path_.c_str(), "ab"));
-  if (!file) return failure();
-  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-      std::fflush(file.get()) != 0) {
-    return failure();
-  }
+  if (existed) std::filesystem::resize_file(path_, whole_bytes_, error);
+  if (existed && error) return failure(error.value());
+  File file(std::fopen(path_.c_str(), "ab"));
+  if (!file) return failure(errno);
+  const bool written = std::fwrite(text.data(), 1, text.size(), file.get()) == text.size();
+  const int write_error = errno;
+  // Closing writes what is buffered: a full disk may show only here.
+  const bool closed = std::fclose(file.release()) == 0;
+  if (!written || !closed) return failure(written ? errno : write_error);
   whole_bytes_ += text.size();
   rows_.emplace_back(std::move(fields));
   return {};

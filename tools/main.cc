@@ -4,7 +4,9 @@
 // their own (commands.h); what they share is a Job (job.h), ranks (ranks.h) and an Outcome. It
 // uses nothing of the library but include/tandem/.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <string>
 #include <vector>
@@ -12,17 +14,21 @@
 #include "command_line.h"
 #include "mpi_ranks.h"
 #include "outcome.h"
+#include "standard_streams.h"
 
-int main(int argc, char** argv) {
-  using namespace tandem::tool;
+namespace tandem::tool {
+namespace {
+
+int command(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const Invocation invocation = parse_command_line(arguments);
   Outcome outcome = invocation.outcome;
   if (invocation.action) {
+    Outcome no_memory = out_of_memory();
     try {
       outcome = invocation.action();
     } catch (const std::bad_alloc&) {
-      outcome = out_of_memory();
+      outcome = std::move(no_memory);
     }
   }
   const int mpi_rank = started_mpi_rank();
@@ -33,7 +39,28 @@ int main(int argc, char** argv) {
   if (!rank.empty() && !outcome.message.empty()) {
     outcome.message = "rank " + rank + ": " + outcome.message;
   }
-  const int code = print(outcome, invocation.json && (rank.empty() || rank == "0"));
+  return print(outcome, invocation.json && (rank.empty() || rank == "0"));
+}
+
+}  // namespace
+}  // namespace tandem::tool
+
+int main(int argc, char** argv) {
+  using namespace tandem::tool;
+  keep_standard_descriptors();
+  int code = kExitFailure;
+  // What is said in these handlers is said without memory: it may be what is missing.
+  try {
+    code = command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    say(stderr, "tandem: ");
+    say(stderr, kOutOfMemory);
+    say(stderr, "\n");
+  } catch (const std::exception& error) {
+    say(stderr, "tandem: internal error, please report it: ");
+    say(stderr, error.what());
+    say(stderr, "\n");
+  }
   finish_mpi(code);
   return code;
 }

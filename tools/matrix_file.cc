@@ -92,9 +92,10 @@ Status MatrixReader::seek(std::int64_t offset) {
   return {StatusCode::kIo, fmt::format("{}: {}", path_.string(), std::strerror(errno))};
 }
 
-Result<MatrixWriter> MatrixWriter::create(const Path& path) {
+Result<MatrixWriter> MatrixWriter::create(const Path& path, const char* option) {
   MatrixWriter writer;
   writer.path_ = path;
+  writer.option_ = option;
   // Hidden and with the process's number: two jobs never write into the same partial file.
   writer.partial_ =
       path.parent_path() / fmt::format(".{}.{}.partial", path.filename().string(), getpid());
@@ -107,6 +108,7 @@ Result<MatrixWriter> MatrixWriter::create(const Path& path) {
 MatrixWriter::MatrixWriter(MatrixWriter&& other) noexcept
     : path_(std::move(other.path_)),
       partial_(std::move(other.partial_)),
+      option_(other.option_),
       place_(std::exchange(other.place_, -1)),
       file_(std::move(other.file_)),
       bytes_(other.bytes_),
@@ -121,8 +123,10 @@ MatrixWriter::~MatrixWriter() {
 }
 
 Status MatrixWriter::error(const char* doing, int number) const {
-  const char* remedy = "check the folder and its permissions";
-  if (number == ENOSPC || number == EDQUOT) remedy = "free some space, or use another --data-dir";
+  std::string remedy = "check the folder and its permissions";
+  if (number == ENOSPC || number == EDQUOT) {
+    remedy = fmt::format("free some space, or use another {}", option_);
+  }
   if (number == EFBIG) remedy = "raise the file size limit (`ulimit -f`)";
   return {StatusCode::kIo,
           fmt::format("{} {}: {}; {}", path_.string(), doing, std::strerror(number), remedy)};

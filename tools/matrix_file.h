@@ -55,8 +55,8 @@ class MatrixReader {
 /// Writes a file that appears under its name, whole, at commit(); until then it is not there.
 class MatrixWriter {
  public:
-  /// Errors: kIo.
-  static Result<MatrixWriter> create(const Path& path);
+  /// `option` is the one by which a user can choose another place. Errors: kIo.
+  static Result<MatrixWriter> create(const Path& path, const char* option = "--data-dir");
   MatrixWriter(MatrixWriter&& other) noexcept;
   MatrixWriter& operator=(MatrixWriter&&) = delete;
   ~MatrixWriter();
@@ -74,6 +74,7 @@ class MatrixWriter {
   [[nodiscard]] Status error(const char* doing, int number) const;
 
   Path path_, partial_;
+  const char* option_ = nullptr;
   int place_ = -1;
   File file_;
   std::int64_t bytes_ = 0;

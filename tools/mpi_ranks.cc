@@ -71,10 +71,11 @@ Outcome on_mpi(const Job& job, const RankBody& body) {
     if (!world.ok()) {
       outcome = failed(world.status());
     } else {
+      Outcome no_memory = out_of_memory();
       try {
         outcome = body(*world);
       } catch (const std::bad_alloc&) {
-        outcome = out_of_memory();
+        outcome = std::move(no_memory);
       }
     }
   }

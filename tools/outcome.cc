@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "report_json.h"
+#include "standard_streams.h"
 
 namespace tandem::tool {
 namespace {
@@ -49,10 +50,7 @@ Outcome failed(const Status& status) {
           .message = status.message()};
 }
 
-Outcome out_of_memory() {
-  return failed({StatusCode::kOutOfMemory,
-                 "out of memory: use smaller shapes or fewer ranks, or free memory"});
-}
+Outcome out_of_memory() { return failed({StatusCode::kOutOfMemory, std::string(kOutOfMemory)}); }
 
 Outcome not_verified(std::string message, std::string output) {
   return {.exit_code = kExitNotVerified,
@@ -111,13 +109,13 @@ int print(const Outcome& outcome, bool json) {
   std::string_view rest = outcome.message;
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
-    fmt::print(stderr, "tandem: {}\n", line);
+    say(stderr, fmt::format("tandem: {}\n", line));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
   }
-  const bool written = std::fwrite(output.data(), 1, output.size(), stdout) == output.size() &&
-                       std::fflush(stdout) == 0;
-  if (!written) {
-    fmt::print(stderr, "tandem: cannot write to standard output: {}\n", std::strerror(errno));
+  const bool broken = std::ferror(stdout) != 0;  // by what was printed on the way
+  if (!say(stdout, output) || broken) {
+    const std::string why = broken ? "" : fmt::format(": {}", std::strerror(errno));
+    say(stderr, fmt::format("tandem: cannot write to standard output{}\n", why));
     return kExitFailure;
   }
   return outcome.exit_code;

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tandem/status.h"
@@ -30,8 +31,11 @@ struct Outcome {
 [[nodiscard]] int exit_code_of(StatusCode code);
 /// The outcome of a command that failed.
 [[nodiscard]] Outcome failed(const Status& status);
-/// After std::bad_alloc.
+/// What to return after std::bad_alloc. Made before the attempt: in the handler there may be no
+/// memory for words.
 [[nodiscard]] Outcome out_of_memory();
+inline constexpr std::string_view kOutOfMemory =
+    "out of memory: use smaller shapes or fewer ranks, or free memory";
 /// A result that is complete but wrong. `output` still goes to standard output.
 [[nodiscard]] Outcome not_verified(std::string message, std::string output);
 
@@ -43,7 +47,8 @@ struct Outcome {
 [[nodiscard]] Outcome merge(const std::vector<std::optional<Outcome>>& ranks);
 
 /// Prints output and message. With `json` and no output, standard output gets {"error": {…}}.
-/// Returns the exit code, kExitFailure when standard output cannot be written.
+/// Returns the exit code, kExitFailure when standard output cannot be written; that standard error
+/// cannot be written changes nothing.
 [[nodiscard]] int print(const Outcome& outcome, bool json);
 
 }  // namespace tandem::tool

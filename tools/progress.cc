@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "standard_streams.h"
+
 namespace tandem::tool {
 namespace {
 
@@ -58,7 +60,7 @@ Progress::Progress(bool enabled, std::string label)
     : enabled_(enabled && can_draw()), label_(std::move(label)) {}
 
 Progress::~Progress() {
-  if (visible_) fmt::print(stderr, "\r\x1b[K");
+  if (visible_) say(stderr, "\r\x1b[K");
 }
 
 void Progress::update(double fraction) {
@@ -73,9 +75,8 @@ void Progress::update(double fraction) {
   }
   drawn_ = now;
   visible_ = true;
-  fmt::print(stderr, "\r{}\x1b[K",
-             line_of(label_, fraction, std::max(0.0, total - elapsed), columns()));
-  std::fflush(stderr);
+  say(stderr, fmt::format("\r{}\x1b[K",
+                          line_of(label_, fraction, std::max(0.0, total - elapsed), columns())));
 }
 
 }  // namespace tandem::tool

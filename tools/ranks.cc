@@ -28,11 +28,12 @@ namespace {
 /// Tells a rank where its starter reads outcomes.
 constexpr const char* kOutcomesVariable = "TANDEM_OUTCOMES";
 
-Outcome guarded(const RankBody& body, const World& world) {
+/// What the body returns, or `no_memory`.
+Outcome guarded(const RankBody& body, const World& world, Outcome no_memory) {
   try {
     return body(world);
   } catch (const std::bad_alloc&) {
-    return out_of_memory();
+    return no_memory;
   }
 }
 
@@ -41,24 +42,30 @@ Outcome on_threads(const Job& job, const RankBody& body, std::chrono::millisecon
   if (!worlds.ok()) return failed(worlds.status());
   std::vector<std::optional<Outcome>> outcomes(worlds->size());
   std::vector<std::thread> threads;
-  Outcome no_thread;
-  for (std::size_t r = 0; r < worlds->size(); ++r) {
+  threads.reserve(worlds->size());
+  std::error_code no_thread;
+  for (std::size_t r = 0; r < worlds->size() && !no_thread; ++r) {
     try {
       // The handle goes with its thread: a rank that ends early must be seen to have left.
-      threads.emplace_back([&body, &outcome = outcomes[r], world = std::move((*worlds)[r])] {
-        outcome = guarded(body, world);
+      threads.emplace_back([&body, &outcome = outcomes[r], world = std::move((*worlds)[r]),
+                            no_memory = out_of_memory()]() mutable {
+        outcome = guarded(body, world, std::move(no_memory));
       });
     } catch (const std::system_error& error) {
-      no_thread = failed({StatusCode::kOutOfMemory,
-                          fmt::format("cannot start a thread for rank {}: {}; raise `ulimit -u` "
-                                      "or use fewer ranks",
-                                      r, error.what())});
-      worlds->clear();
-      break;
+      no_thread = error.code();
+    } catch (const std::bad_alloc&) {
+      no_thread = std::make_error_code(std::errc::not_enough_memory);
     }
   }
+  // The ranks that have a thread see that the others have left.
+  const std::size_t started = threads.size();
+  if (no_thread) worlds->clear();
   for (std::thread& thread : threads) thread.join();
-  return no_thread.exit_code != kExitOk ? no_thread : merge(outcomes);
+  if (!no_thread) return merge(outcomes);
+  return failed({StatusCode::kOutOfMemory,
+                 fmt::format("cannot start a thread for rank {}: {}; raise `ulimit -u` or use "
+                             "fewer ranks",
+                             started, no_thread.message())});
 }
 
 /// Whether the starter of this rank received the outcome: a line of numbers, then the texts.
@@ -101,7 +108,7 @@ Outcome as_rank(const Job& job, const RankBody& body) {
       job.timeout ? World::from_environment({.timeout = *job.timeout}) : World::from_environment();
   const char* variable = std::getenv("TANDEM_RANK");
   const int rank = world.ok() ? world->rank() : std::atoi(variable == nullptr ? "0" : variable);
-  Outcome outcome = world.ok() ? guarded(body, *world) : failed(world.status());
+  Outcome outcome = world.ok() ? guarded(body, *world, out_of_memory()) : failed(world.status());
   outcome.delivered = report(rank, outcome);
   if (rank != 0) outcome.output.clear();
   return outcome;
@@ -127,6 +134,13 @@ int interruption(const LaunchReport& report) {
 Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) {
   std::error_code error;
   const Path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return failed({StatusCode::kIo,
+                   fmt::format("cannot read /proc/self/exe: {}; ranks that are processes need "
+                               "/proc: mount it with `mount -t proc proc /proc`, or use "
+                               "--ranks-as thread",
+                               error.message())});
+  }
   const File outcomes_file(std::tmpfile());
 
   LaunchSpec spec;
@@ -136,7 +150,7 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
   const auto cpus = static_cast<int>(system_info().affinity.size());
   if (job.ranks * job.compute_threads <= cpus) spec.bind = Bind::core;
   spec.devices = job.devices;
-  spec.command = {error ? "/proc/self/exe" : self.string()};
+  spec.command = {self.string()};
   spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
   if (outcomes_file) {
     spec.environment.push_back(

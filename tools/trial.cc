@@ -23,6 +23,7 @@
 #include "option_text.h"
 #include "report.h"
 #include "shape_list.h"
+#include "standard_streams.h"
 #include "tandem/launch.h"
 
 namespace tandem::tool {
@@ -99,8 +100,7 @@ class Trial {
                                   const std::vector<CaseResult>& results) const;
   Status write_csv(const std::vector<Case>& cases, const std::vector<CaseResult>& results) const;
   void say(const std::string& text) const {
-    if (!options_.quiet) fmt::print("{}\n", text);
-    std::fflush(stdout);
+    if (!options_.quiet) (void)tool::say(stdout, text + "\n");  // print() sees what went wrong
   }
 
   const Operator& op_;
@@ -241,7 +241,7 @@ std::string Trial::table(const std::vector<Case>& cases,
 
 Status Trial::write_csv(const std::vector<Case>& cases,
                         const std::vector<CaseResult>& results) const {
-  auto file = MatrixWriter::create(Path(options_.output) / "results.csv");
+  auto file = MatrixWriter::create(Path(options_.output) / "results.csv", "--output");
   if (!file.ok()) return file.status();
   std::string text =
       "m_per_rank,k,n,full_m_per_rank,ranks,case,result,errors,whole,total_ms,matmul_ms,"

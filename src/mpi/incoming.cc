@@ -39,8 +39,8 @@ Status Incoming::post(Requests& requests, symm::Inbox& inbox) {
       garbled_ = true;
     }
   };
-  return requests.receive(message_->bytes.data(), static_cast<int>(message_->bytes.size()),
-                          source_, kNotes, done);
+  return requests.receive(message_->bytes.data(), static_cast<int>(message_->bytes.size()), source_,
+                          kNotes, done);
 }
 
 bool Incoming::read(std::span<const std::byte> message, symm::Inbox& inbox) {
@@ -57,13 +57,18 @@ bool Incoming::read(std::span<const std::byte> message, symm::Inbox& inbox) {
 
     const bool leaves =
         note.kind == symm::NoteKind::left_window || note.kind == symm::NoteKind::left_world;
-    if (note.kind != symm::NoteKind::cargo && !(leaves && !items_.empty())) {
+    // An exchange that stands for the end of all that was under way.
+    const bool ends = note.kind == symm::NoteKind::exchange && note.peer != 0;
+    const bool waits = (leaves || ends) && !items_.empty();
+    if (note.kind != symm::NoteKind::cargo && !waits) {
       if (!inbox.act(source_, note, text)) return false;
       continue;
     }
     auto item = std::make_shared<Item>();
     item->note = note;
-    if (!leaves) {
+    if (waits) {
+      item->text.assign(text.begin(), text.end());
+    } else {
       if (text.size() != sizeof item->cargo) return false;
       std::memcpy(&item->cargo, text.data(), text.size());
       if (!inbox.accept(source_, item->cargo, item->window)) return false;
@@ -106,8 +111,8 @@ Result<bool> Incoming::post_piece(Requests& requests, const std::shared_ptr<Item
       sink_taken_ = false;
       ended(bytes);
     };
-    posted = requests.receive(sink_.get(), static_cast<int>(piece.total()), source_, kCargo,
-                              refused);
+    posted =
+        requests.receive(sink_.get(), static_cast<int>(piece.total()), source_, kCargo, refused);
   }
   if (!posted.ok()) return posted;
   ++pieces_under_way_;
@@ -119,7 +124,7 @@ void Incoming::settle(symm::Inbox& inbox) {
     const Item& item = *items_.front();
     if (item.received < item.pieces.count()) return;
     if (item.note.kind != symm::NoteKind::cargo) {
-      (void)inbox.act(source_, item.note, {});
+      if (!inbox.act(source_, item.note, item.text)) garbled_ = true;
     } else if (item.window) {
       symm::Inbox::arrived(item.cargo, *item.window);
     }

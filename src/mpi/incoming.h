@@ -37,6 +37,7 @@ class Incoming {
   /// Cargo on its way, or (no pieces, a note) something that must wait for the cargo before it.
   struct Item {
     symm::Note note;
+    std::vector<std::byte> text;  ///< of such a note
     symm::Cargo cargo;
     Pieces pieces;
     std::uint64_t posted = 0, received = 0;

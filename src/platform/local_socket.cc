@@ -17,6 +17,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
+
 namespace tandem::platform {
 namespace {
 
@@ -39,7 +41,9 @@ Address address_of(const SocketName& name) {
   return address;
 }
 
-int new_socket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+int new_socket() {
+  return above_standard(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 /// The names of abstract sockets can be listed by every user of the machine.
 bool same_user(int fd) {
@@ -153,6 +157,8 @@ Result<int> LocalSocket::receive_descriptor(Deadline deadline) {
                   "how it ended");
   }
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  fd = above_standard(fd);
+  if (fd < 0) return refused("keep the memory of this machine");
   return fd;
 }
 
@@ -175,7 +181,7 @@ LocalListener::~LocalListener() {
 
 Result<std::optional<LocalSocket>> LocalListener::accept() {
   for (;;) {
-    LocalSocket made(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    LocalSocket made(above_standard(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
     if (made.fd() >= 0 && same_user(made.fd())) return std::optional(std::move(made));
     if (made.fd() >= 0 || errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return std::optional<LocalSocket>();

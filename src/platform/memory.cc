@@ -8,11 +8,13 @@
 #include <fstream>
 #include <limits>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "platform/cgroup.h"
+#include "platform/descriptor.h"
 
 namespace tandem::platform {
 namespace {
@@ -104,7 +106,12 @@ double peak_rss_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;  // Linux counts KiB
 }
 
-void forget_peak_rss() { std::ofstream("/proc/self/clear_refs") << '5'; }
+void forget_peak_rss() {
+  const int fd = above_standard(open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
+  if (fd < 0) return;
+  (void)!write(fd, "5", 1);
+  close(fd);
+}
 
 std::size_t page_size() {
   static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
+
 namespace tandem::platform {
 namespace {
 
@@ -67,7 +69,7 @@ Status ProcessGroup::start(const std::vector<ProcessSpec>& specs, int inherited)
   for (const ProcessSpec& spec : specs) pads.push_back(prepare(spec));
   members_.resize(specs.size());
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || !above_standard(ends)) {
     return {StatusCode::kIo, fmt::format("cannot open a pair of sockets: {}; raise `ulimit -n`",
                                          strerrordesc_np(errno))};
   }

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
 #include "platform/park.h"
 #include "platform/process_group.h"
 
@@ -206,6 +207,8 @@ void Reaper::keep() {
 
 void run_reaper(std::span<const Launchpad> pads, int inherited, int socket) {
   prctl(PR_SET_NAME, "tandem-reaper", 0, 0, 0);
+  // For this process and the ranks: nothing opened from here on is a standard descriptor.
+  occupy_standard();
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   // Beside the end of the socket: a child of the launcher may hold a copy of its other end.
   prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharedFile over memfd, fallocate and open-file-description locks.
+// SharedFile over memfd, its seals, and fallocate.
 #include "platform/shared_memory.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
 #include "platform/memory.h"
 
 namespace tandem::platform {
@@ -29,7 +30,8 @@ namespace {
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
 #endif
 
-// fallocate() undoes its work when a signal interrupts it: pieces of this size bound what is lost.
+// fallocate() undoes its work when a signal interrupts it. Pieces bound what is lost; they become
+// smaller as long as signals interrupt them, so that a profiler's timer cannot hold this up.
 constexpr std::size_t kReserveStep = std::size_t{64} << 20;
 
 Status out_of_memory(std::size_t bytes, int error) {
@@ -43,21 +45,33 @@ Status refused(std::string what) {
   return {StatusCode::kIo, fmt::format("cannot {}: {}", what, strerrordesc_np(errno))};
 }
 
-/// Growing a file past RLIMIT_FSIZE would raise SIGXFSZ; ask first.
-bool file_may_grow_to(std::size_t size) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-         size <= limit.rlim_cur;
+/// What memfd_create() says where something forbids it. No other way to share memory leaves nothing
+/// behind when its users are killed, so there is none to fall back on.
+Status no_memory_file() {
+  const int error = errno;
+  const char* remedy = "look at what limits this process";
+  if (error == EPERM || error == ENOSYS || error == EACCES) {
+    remedy =
+        "a seccomp filter, a container profile or a kernel before 3.17 forbids this call: allow "
+        "memfd_create there";
+  } else if (error == EMFILE || error == ENFILE) {
+    remedy = "raise `ulimit -n`, or close files";
+  }
+  return {error == ENOMEM ? StatusCode::kOutOfMemory : StatusCode::kIo,
+          fmt::format("cannot create an anonymous memory file: memfd_create: {}; {}",
+                      strerrordesc_np(error), remedy)};
 }
 
-struct flock byte_lock(int index, short type) {
-  struct flock lock {};  // l_pid must be zero for locks of open file descriptions
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = index;
-  lock.l_len = 1;
-  return lock;
+/// A file longer than RLIMIT_FSIZE would raise SIGXFSZ.
+std::size_t possible_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return SharedFile::kBytes;
+  }
+  return std::min<std::size_t>(SharedFile::kBytes, limit.rlim_cur / page_size() * page_size());
 }
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
@@ -67,9 +81,10 @@ SharedMapping::~SharedMapping() {
 
 Status SharedMapping::touch(std::size_t offset, std::size_t bytes) const {
   if (bytes == 0) return {};
+  int tries = 1000;  // "try again" is meant for a moment
   while (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) != 0) {
-    if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == ENOMEM) return out_of_memory(bytes, errno);
+    if (errno == EINTR || (errno == EAGAIN && --tries > 0)) continue;
+    if (errno != EINVAL) return out_of_memory(bytes, errno);
     // An older kernel: add nothing to a word of each page. Atomic, since peers may be writing.
     for (std::size_t at = offset; at < offset + bytes; at += page_size()) {
       reinterpret_cast<std::atomic<unsigned>*>(data_ + at)->fetch_add(0, std::memory_order_relaxed);
@@ -80,23 +95,39 @@ Status SharedMapping::touch(std::size_t offset, std::size_t bytes) const {
 }
 
 Result<SharedFile> SharedFile::create() {
-  int fd = memfd_create("tandem", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-  if (fd < 0 && errno == EINVAL) fd = memfd_create("tandem", MFD_CLOEXEC);
-  if (fd < 0) return refused("create an anonymous memory file");
-  return SharedFile(fd);
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = above_standard(memfd_create("tandem", kFlags | MFD_NOEXEC_SEAL));
+  if (fd < 0 && errno == EINVAL) fd = above_standard(memfd_create("tandem", kFlags));
+  if (fd < 0) return no_memory_file();
+  SharedFile file(fd);
+  file.bytes_ = possible_bytes();
+  if (ftruncate(fd, static_cast<off_t>(file.bytes_)) != 0) {
+    return refused(fmt::format("make a memory file of {} bytes", file.bytes_));
+  }
+  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return refused("seal the memory file");
+  return file;
 }
 
 Result<SharedFile> SharedFile::adopt(int fd, std::size_t least_bytes) {
-  const int own = open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC);
-  if (own < 0) return refused(fmt::format("open the memory file behind descriptor {}", fd));
-  SharedFile file(own);
-  struct stat info {};
-  if (fstat(own, &info) != 0) return refused(fmt::format("examine descriptor {}", fd));
-  if (!S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) < least_bytes) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 && errno != EBADF) {
     return Status(StatusCode::kMismatch,
-                  fmt::format("descriptor {} is not the memory file of a world: it holds {} bytes, "
-                              "at least {} are expected",
-                              fd, info.st_size, least_bytes));
+                  fmt::format("descriptor {} is not the memory file of a world; start the ranks "
+                              "with `tandem launch`",
+                              fd));
+  }
+  auto own = reopen(fd);
+  if (!own.ok()) return own.status();
+  SharedFile file(*own);
+  struct stat info {};
+  if (fstat(*own, &info) != 0) return refused(fmt::format("examine descriptor {}", fd));
+  file.bytes_ = static_cast<std::size_t>(info.st_size);
+  if ((seals & kSeals) != kSeals || file.bytes_ < least_bytes) {
+    return Status(StatusCode::kMismatch,
+                  fmt::format("descriptor {} is not the memory file of a world: it has {} bytes, "
+                              "and at least {} whose number is sealed are expected; start the "
+                              "ranks with `tandem launch`",
+                              fd, file.bytes_, least_bytes));
   }
   return file;
 }
@@ -105,18 +136,26 @@ SharedFile::~SharedFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+Status SharedFile::check_range(std::size_t offset, std::size_t bytes) const {
+  if (offset <= bytes_ && bytes <= bytes_ - offset) return {};
+  return {StatusCode::kOutOfMemory,
+          fmt::format("the shared memory of this world ends at {} bytes, and {} at {} are needed: "
+                      "the limit RLIMIT_FSIZE was lower when the world was made; raise it with "
+                      "`ulimit -f`",
+                      bytes_, bytes, offset)};
+}
+
 Status SharedFile::reserve(std::size_t offset, std::size_t bytes) {
-  if (!file_may_grow_to(offset + bytes)) {
-    return {StatusCode::kOutOfMemory,
-            fmt::format("cannot grow the shared memory to {} bytes: the limit RLIMIT_FSIZE is "
-                        "lower; raise it with `ulimit -f`",
-                        offset + bytes)};
-  }
+  if (Status s = check_range(offset, bytes); !s.ok()) return s;
+  std::size_t step = kReserveStep;
   for (std::size_t done = 0; done < bytes;) {
-    const std::size_t step = std::min(kReserveStep, bytes - done);
+    step = std::min(step, bytes - done);
     if (fallocate(fd_, 0, static_cast<off_t>(offset + done), static_cast<off_t>(step)) == 0) {
       done += step;
-    } else if (errno != EINTR) {
+      step = std::min(kReserveStep, 2 * step);
+    } else if (errno == EINTR) {
+      step = std::max(page_size(), step / 2 / page_size() * page_size());
+    } else {
       const int error = errno;
       release(offset, done);
       return out_of_memory(bytes, error);
@@ -134,6 +173,7 @@ void SharedFile::release(std::size_t offset, std::size_t bytes) {
 }
 
 Result<SharedMapping> SharedFile::map(std::size_t offset, std::size_t bytes) const {
+  if (Status s = check_range(offset, bytes); !s.ok()) return s;
   void* data =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, static_cast<off_t>(offset));
   if (data == MAP_FAILED) {
@@ -154,17 +194,15 @@ std::size_t SharedFile::reserved_bytes() const {
   return fstat(fd_, &info) == 0 ? static_cast<std::size_t>(info.st_blocks) * kBlock : 0;
 }
 
-Result<bool> SharedFile::lock_byte(int index) {
-  struct flock lock = byte_lock(index, F_WRLCK);
-  if (fcntl(fd_, F_OFD_SETLK, &lock) == 0) return true;
-  if (errno == EAGAIN || errno == EACCES) return false;
-  return refused(fmt::format("lock byte {} of the memory file", index));
-}
-
-bool SharedFile::locked_by_other(int index) const {
-  struct flock lock = byte_lock(index, F_WRLCK);
-  // When the kernel cannot say, the owner counts as alive: deadlines still hold.
-  return fcntl(fd_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+bool SharedFile::locked(int index) const {
+  struct flock byte {};  // l_pid must be zero for locks of open file descriptions
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = index;
+  byte.l_len = 1;
+  // Asked of a description that holds no lock. When the kernel cannot say, the owner counts as
+  // alive: deadlines still hold.
+  return fcntl(fd_, F_OFD_GETLK, &byte) != 0 || byte.l_type != F_UNLCK;
 }
 
 void stop_inheriting(int fd) { fcntl(fd, F_SETFD, FD_CLOEXEC); }

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
+
 namespace tandem::platform {
 namespace {
 
@@ -68,7 +70,7 @@ void give_back(Taken& entry) {
 }  // namespace
 
 Status SignalInbox::open() {
-  if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) {
+  if (pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0 || !above_standard(ends_)) {
     return {StatusCode::kIo, fmt::format("cannot open a pipe for signals: {}; raise `ulimit -n`",
                                          strerrordesc_np(errno))};
   }

@@ -73,7 +73,7 @@ Result<std::vector<Terms>> World::exchange_until(Collective what, const Result<T
 }
 
 Result<std::vector<Offer>> World::meet(const Offer& offer, platform::Deadline deadline) {
-  FailureRecord& record = memory_->control().failure;
+  FailureRecord& record = memory_->failure();
   if (Status failed = record.read(); !failed.ok()) return failed;
 
   const std::uint32_t number = ++exchanges_;

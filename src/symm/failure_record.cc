@@ -1,46 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FailureRecord: who comes first writes; the others wait for a moment until it can be read.
+// FailureRecord. A slot is written only while no failure stands, under its process's mutex, and
+// the exchange that may choose it comes after: so a slot that was chosen is never written again.
 #include "symm/failure_record.h"
 
-#include <algorithm>
-#include <cstring>
-#include <string>
+#include "platform/delay.h"
 
 namespace tandem::symm {
 
-FailureRecord::Published FailureRecord::publish(const Status& failure, bool refused) {
-  std::uint32_t none = kNone;
-  // Nothing is read or passed on at this point, the exchange only elects a writer: relaxed.
-  if (state_.compare_exchange_strong(none, kWriting, std::memory_order_relaxed)) {
-    const std::string& message = failure.message();
-    length_ = static_cast<std::uint32_t>(std::min(message.size(), kTextBytes));
-    std::memcpy(text_, message.data(), length_);
-    code_ = failure.code();
-    refused_ = refused;
-    has_wait_ = failure.wait().has_value();
-    wait_ = failure.wait().value_or(WaitDetail{});
-    // Release: pairs with the acquire in published().
-    state_.store(kPublished, std::memory_order_release);
-    return {failure, true};
-  }
-  // A writer killed between its two steps must not hold the others up: this long, then go on with
-  // the failure at hand.
-  constexpr std::chrono::milliseconds kWriterTakes{50};
-  const auto end = platform::Clock::now() + kWriterTakes;
-  while (!published()) {
-    const auto now = platform::Clock::now();
-    if (now >= end) return {failure, false};
-    platform::sleep_until(now + std::chrono::microseconds(100));
-  }
-  return {read(), false};
+bool FailureRecord::publish(int writer, const FailureText& failure) {
+  const std::lock_guard lock(writing_);
+  if (published()) return false;
+  const auto own = static_cast<std::uint32_t>(writer);
+  slot(own).text = failure;
+  platform::protocol_step("choose-failure");
+  std::uint32_t none = 0;
+  // Release: pairs with the acquire in chosen(). Relaxed when another was first: nothing is read.
+  return choice_.chosen.compare_exchange_strong(none, own + 1, std::memory_order_release,
+                                                std::memory_order_relaxed);
+}
+
+FailureText FailureRecord::text(std::uint32_t chosen) const {
+  if (chosen <= static_cast<std::uint32_t>(ranks_)) return slot(chosen - 1).text;
+  return FailureText::of({StatusCode::kInternal,
+                          "the record of a failure in shared memory is damaged: a rank wrote where "
+                          "it must not; restart all ranks"});
 }
 
 Status FailureRecord::read() const {
-  if (!published()) return {};
-  std::string message(text_, std::min<std::size_t>(length_, kTextBytes));
-  if (has_wait_) return {code_, std::move(message), wait_};
-  return {code_, std::move(message)};
+  const std::uint32_t who = chosen();
+  return who == 0 ? Status() : text(who).status();
+}
+
+bool FailureRecord::refused() const {
+  const std::uint32_t who = chosen();
+  return who != 0 && text(who).refused != 0;
 }
 
 }  // namespace tandem::symm

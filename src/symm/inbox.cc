@@ -33,26 +33,9 @@ bool is_failure(const FailureText& text) {
 
 }  // namespace
 
-FailureText FailureText::of(const Status& status) {
-  FailureText text;
-  text.code = static_cast<std::uint32_t>(status.code());
-  text.has_wait = status.wait().has_value() ? 1 : 0;
-  text.wait = status.wait().value_or(WaitDetail{});
-  text.length = static_cast<std::uint32_t>(std::min(status.message().size(), sizeof text.message));
-  std::memcpy(text.message, status.message().data(), text.length);
-  return text;
-}
-
-Status FailureText::status() const {
-  std::string words(message, std::min<std::size_t>(length, sizeof message));
-  const auto kind = static_cast<StatusCode>(code);
-  if (has_wait != 0) return {kind, std::move(words), wait};
-  return {kind, std::move(words)};
-}
-
 Inbox::Inbox(std::shared_ptr<WorldMemory> world, const Machines& machines, int rank)
     : world_(std::move(world)), machines_(machines), rank_(rank) {
-  for (int r = 0; r < static_cast<int>(world_->control().size); ++r) {
+  for (int r = 0; r < world_->size(); ++r) {
     const bool receives = machines.receiver(machines.own(), r) == rank;
     if (!machines.local(r) && receives) sources_ |= bit(r);
   }
@@ -92,10 +75,10 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       std::memcpy(&failure, text.data(), text.size());
       if (!is_failure(failure)) return false;
       if (note.window == 0) {
-        (void)world_->control().failure.publish(failure.status());
+        (void)world_->failure().publish(rank_, failure);
         world_->ring_all();
       } else if (const auto window = find(note.window)) {
-        (void)window->failure().publish(failure.status(), failure.refused != 0);
+        (void)window->failure().publish(rank_, failure);
         window->ring_all();
       }
       return true;
@@ -186,11 +169,9 @@ void Inbox::source_left(int source, std::uint64_t window) {
 }
 
 void Inbox::fail(const Status& failure) noexcept {
-  const auto publish = [&](FailureRecord& record) {
-    // It is published before its words are copied, for which memory may be short.
-    (void)base::guarded([&] { return record.publish(failure).standing; });
-  };
-  publish(world_->control().failure);
+  const FailureText text = FailureText::of(failure);
+  const auto publish = [&](FailureRecord& record) { (void)record.publish(rank_, text); };
+  publish(world_->failure());
   world_->ring_all();
   const std::lock_guard lock(mutex_);
   for (auto& [id, window] : windows_) {
@@ -200,9 +181,10 @@ void Inbox::fail(const Status& failure) noexcept {
 }
 
 void Inbox::leave(const Tell& tell) {
-  const auto tell_failure = [&](const Status& failure, std::uint64_t window) {
-    if (failure.ok()) return;
-    tell({.kind = NoteKind::failure, .window = window}, bytes_of(FailureText::of(failure)));
+  const auto tell_failure = [&](const FailureRecord& record, std::uint64_t window) {
+    if (!record.published()) return;
+    const auto text = FailureText::of(record.read(), record.refused());
+    tell({.kind = NoteKind::failure, .window = window}, bytes_of(text));
   };
   {
     const std::lock_guard lock(mutex_);
@@ -210,12 +192,12 @@ void Inbox::leave(const Tell& tell) {
       if (window.closed) continue;
       // In the order of ~Window(), and for its reasons.
       window.memory->leave(rank_);
-      tell_failure(window.memory->failure().read(), id);
+      tell_failure(window.memory->failure(), id);
       tell({.kind = NoteKind::left_window, .window = id}, {});
     }
   }
   if (has_left(rank_)) return;
-  tell_failure(world_->control().failure.read(), 0);
+  tell_failure(world_->failure(), 0);
   tell({.kind = NoteKind::left_world}, {});
   // Release: pairs with the acquire in World::gone(), as in ~World().
   world_->entry(rank_).state.store(RankState::left, std::memory_order_release);
@@ -224,9 +206,8 @@ void Inbox::leave(const Tell& tell) {
 
 bool Inbox::alone() const {
   const auto peers = machines_.local_ranks();
-  return std::all_of(peers.begin(), peers.end(), [&](int r) {
-    return r == rank_ || has_left(r) || !world_->file().locked_by_other(r);
-  });
+  return std::all_of(peers.begin(), peers.end(),
+                     [&](int r) { return r == rank_ || has_left(r) || !world_->file().locked(r); });
 }
 
 bool Inbox::sources_left() const {

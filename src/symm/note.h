@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <span>
 
-#include "tandem/status.h"
+#include "symm/failure_text.h"
 
 namespace tandem::symm {
 
 enum class NoteKind : std::uint32_t {
   exchange,     ///< offer of an exchange: text; `number`. Behind the rank's cargo where `peer` is 1
   left_world,   ///< the rank has left
-  failure,      ///< of a window, or of the world: text
+  failure,      ///< of a window, or of the world: text is a FailureText
   put,          ///< text goes to `peer`'s part at `offset`
   notify,       ///< `peer`'s `counter` grows by `number`
   left_window,  ///< the rank will notify no more
@@ -52,19 +52,6 @@ struct Cargo {
   std::uint64_t extra_to = 0, extra_bytes = 0;  ///< a second, contiguous piece
 };
 
-/// Status as the text of a note.
-struct FailureText {
-  std::uint32_t code = 0;
-  std::uint32_t has_wait = 0;
-  std::uint32_t refused = 0;  ///< FailureRecord::refused()
-  std::uint32_t spare = 0;
-  WaitDetail wait;
-  std::uint32_t length = 0;
-  char message[1024] = {};
-
-  [[nodiscard]] static FailureText of(const Status& status);
-  [[nodiscard]] Status status() const;
-};
 static_assert(sizeof(FailureText) <= kMaxText);
 
 template <class T>

@@ -129,10 +129,11 @@ void Window::wake() { memory_->bell(rank_).ring(); }
 
 Status Window::fail(const Status& failure, bool refused) {
   return base::guarded([&] {
-    const auto [standing, first] = memory_->failure().publish(failure, refused);
+    FailureRecord& record = memory_->failure();
+    const bool first = record.publish(rank_, FailureText::of(failure, refused));
     memory_->ring_all();
     if (first) world_->tell_failure(failure, memory_->id(), refused);
-    return standing;
+    return first ? failure : record.read();
   });
 }
 

@@ -6,6 +6,9 @@
 
 #include <new>
 
+#include <fmt/format.h>
+
+#include "base/guarded.h"
 #include "platform/memory.h"
 #include "symm/world_memory.h"
 
@@ -21,7 +24,8 @@ struct WindowMemory::Control {
   // only): touches the memory no more.
   alignas(kCacheLine) std::atomic<std::uint64_t> left{0};
   std::atomic<std::uint64_t> dropped{0};
-  FailureRecord failure;
+  FailureChoice failure;  // in the leader's part, as these two
+  FailureSlot said;       // in every part
 };
 
 struct alignas(kCacheLine) WindowMemory::Counter {
@@ -63,7 +67,7 @@ WindowMemory::WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& m
 
 template <class Each>
 Status WindowMemory::for_each_range(const Each& each) const {
-  const auto size = static_cast<int>(world_->control().size);
+  const auto size = world_->size();
   const std::size_t page = platform::page_size();
   for (int r = 0; r < size; ++r) {
     const std::size_t part = static_cast<std::size_t>(r) * part_bytes_;
@@ -86,35 +90,44 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
                                                          const Machines& machines,
                                                          const WindowSpec& spec, int rank,
                                                          std::size_t offset) {
+  // Rank 0 says where, by shared memory: believed no further than that it harms nothing else.
+  if (offset % platform::page_size() != 0 || offset < WorldMemory::control_bytes() ||
+      offset > platform::SharedFile::kBytes) {
+    return Status(
+        StatusCode::kInternal,
+        fmt::format("rank 0 puts a window at {} of the memory that ranks share, where none "
+                    "can be: a rank wrote where it must not; restart all ranks",
+                    offset));
+  }
   std::shared_ptr<WindowMemory> self(
       new WindowMemory(std::move(world), machines, spec, rank, offset));
-  WorldMemory& memory = *self->world_;
-  Status status = self->for_each_range(
-      [&](std::size_t at, std::size_t bytes) { return memory.file().reserve(offset + at, bytes); });
-  if (!status.ok()) {
-    self->abandon();
-    return status;
-  }
-  const std::size_t all = self->part_bytes_ * memory.control().size;
-  auto mapping = memory.map(offset, all);
-  if (!mapping.ok()) {
-    self->abandon();
-    return mapping.status();
-  }
-  status = self->for_each_range(
+  const Status taken = base::guarded([&] { return self->take(); });
+  if (taken.ok()) return self;
+  self->abandon();
+  return taken;
+}
+
+Status WindowMemory::take() {
+  WorldMemory& memory = *world_;
+  Status status = for_each_range([&](std::size_t at, std::size_t bytes) {
+    return memory.file().reserve(offset_ + at, bytes);
+  });
+  if (!status.ok()) return status;
+  auto mapping = memory.map(offset_, part_bytes_ * static_cast<std::size_t>(memory.size()));
+  if (!mapping.ok()) return mapping.status();
+  status = for_each_range(
       [&](std::size_t at, std::size_t bytes) { return (*mapping)->touch(at, bytes); });
-  if (!status.ok()) {
-    self->abandon();
-    return status;
-  }
-  self->mapping_ = *mapping;
-  self->base_ = self->mapping_->data();
-  new (self->part(rank)) Control;
-  std::byte* counters = self->part(rank) + sizeof(Control);
-  for (int i = 0; i < spec.counters; ++i) {
+  if (!status.ok()) return status;
+  mapping_ = *mapping;
+  base_ = mapping_->data();
+  new (part(rank_)) Control;
+  failure_.emplace(control(machines_.leader()).failure, control(0).said, part_bytes_,
+                   memory.size());
+  std::byte* counters = part(rank_) + sizeof(Control);
+  for (int i = 0; i < spec_.counters; ++i) {
     new (counters + static_cast<std::size_t>(i) * sizeof(Counter)) Counter;
   }
-  return self;
+  return {};
 }
 
 void WindowMemory::abandon() {
@@ -125,7 +138,7 @@ void WindowMemory::abandon() {
 }
 
 bool WindowMemory::holds(int rank, std::uint64_t offset, std::uint64_t bytes) const {
-  if (rank < 0 || rank >= static_cast<int>(world_->control().size)) return false;
+  if (rank < 0 || rank >= world_->size()) return false;
   const bool local = machines_.local(rank);
   const std::uint64_t first = local ? 0 : spec_.mirror_offset;
   const std::uint64_t length = local ? spec_.bytes : spec_.mirror_bytes;
@@ -139,8 +152,8 @@ bool WindowMemory::overlaps(const void* data, std::size_t bytes) const {
 }
 
 bool WindowMemory::has_counter(int rank, int index) const {
-  return rank >= 0 && rank < static_cast<int>(world_->control().size) && machines_.local(rank) &&
-         index >= 0 && index < spec_.counters;
+  return rank >= 0 && rank < world_->size() && machines_.local(rank) && index >= 0 &&
+         index < spec_.counters;
 }
 
 WindowMemory::Control& WindowMemory::control(int rank) const {
@@ -169,8 +182,6 @@ void WindowMemory::ring_all() const {
   for (int r : machines_.local_ranks()) control(r).bell.ring();
 }
 
-FailureRecord& WindowMemory::failure() const { return control(machines_.leader()).failure; }
-
 WindowMemory::~WindowMemory() {
   // Left: then the leader's part, where this is written, has memory.
   if (left_.load(std::memory_order_relaxed)) drop(bit(rank_));
@@ -195,7 +206,7 @@ void WindowMemory::drop(std::uint64_t ranks) {
   for (int r : machines_.local_ranks()) {
     if ((dropped & bit(r)) == 0) return;
   }
-  world_->file().release(offset_, part_bytes_ * world_->control().size);
+  world_->file().release(offset_, part_bytes_ * static_cast<std::size_t>(world_->size()));
 }
 
 void WindowMemory::restart() {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "platform/shared_memory.h"
 #include "symm/doorbell.h"
@@ -66,7 +67,7 @@ class WindowMemory {
   void ring_all() const;
 
   /// The machine's record of the window's first failure.
-  [[nodiscard]] FailureRecord& failure() const;
+  [[nodiscard]] FailureRecord& failure() { return *failure_; }
 
   /// A rank sends no more. After leave() of one's own, only what holds this object touches it.
   void leave(int rank);
@@ -89,6 +90,8 @@ class WindowMemory {
 
   WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines, const WindowSpec& spec,
                int rank, std::size_t offset);
+  /// Takes the memory that open() promises and maps all parts.
+  Status take();
   [[nodiscard]] std::byte* part(int rank) const {
     return base_ + static_cast<std::size_t>(rank) * part_bytes_;
   }
@@ -106,6 +109,7 @@ class WindowMemory {
   const std::size_t part_bytes_, payload_offset_, offset_;
   std::byte* base_ = nullptr;
   std::atomic<bool> left_{false};  ///< leave() of one's own rank
+  std::optional<FailureRecord> failure_;  // of the memory that open() maps
 };
 
 }  // namespace tandem::symm

@@ -58,7 +58,7 @@ World::World(std::shared_ptr<WorldMemory> memory, const Machines& machines, int 
     : memory_(std::move(memory)),
       machines_(machines),
       rank_(rank),
-      size_(static_cast<int>(memory_->control().size)),
+      size_(memory_->size()),
       timeout_(timeout),
       process_(platform::process_id()),
       next_offset_(WorldMemory::control_bytes()) {}
@@ -72,7 +72,7 @@ World::~World() {
   if (!placed_) return;
   (void)base::guarded([&] {
     // Ahead of the leaving, for the reason given in ~Window().
-    if (const Status failed = memory_->control().failure.read(); !failed.ok()) tell_failure(failed);
+    if (const Status failed = memory_->failure().read(); !failed.ok()) tell_failure(failed);
     tell_all({.kind = NoteKind::left_world}, {});
     return Status();
   });
@@ -83,7 +83,7 @@ World::~World() {
 
 Status World::take_place() {
   if (memory_->locks()) {
-    auto locked = memory_->file().lock_byte(rank_);
+    auto locked = memory_->lock_rank(rank_);
     if (!locked.ok()) return locked.status();
     if (!*locked) {
       return {StatusCode::kInvalidArgument,
@@ -115,9 +115,8 @@ void World::tell_all(const Note& note, std::span<const std::byte> text) {
 }
 
 void World::tell_failure(const Status& failure, std::uint64_t window, bool refused) {
-  FailureText text = FailureText::of(failure);
-  text.refused = refused ? 1 : 0;
-  tell_all({.kind = NoteKind::failure, .window = window}, bytes_of(text));
+  tell_all({.kind = NoteKind::failure, .window = window},
+           bytes_of(FailureText::of(failure, refused)));
 }
 
 std::string_view World::gone(int rank, bool ask_kernel) const {
@@ -139,10 +138,10 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
     // One that has left goes on receiving while others of its machine have not, and holds its lock;
     // one that has yet to join has none. Acquire: as above.
     const RankState state = memory_->entry(receiver).state.load(std::memory_order_acquire);
-    if (state == RankState::absent || memory_->file().locked_by_other(receiver)) return {};
+    if (state == RankState::absent || memory_->file().locked(receiver)) return {};
     return receiver_lost_[static_cast<std::size_t>(rank)];
   }
-  if (!ask_kernel || !memory_->locks() || memory_->file().locked_by_other(rank)) return {};
+  if (!ask_kernel || !memory_->locks() || memory_->file().locked(rank)) return {};
   return "its process ended";
 }
 
@@ -176,10 +175,11 @@ Status World::check_process() const {
 
 Status World::fail(const Status& failure) {
   return base::guarded([&] {
-    const auto [standing, first] = memory_->control().failure.publish(failure);
+    FailureRecord& record = memory_->failure();
+    const bool first = record.publish(rank_, FailureText::of(failure));
     memory_->ring_all();
     if (first) tell_failure(failure);
-    return standing;
+    return first ? failure : record.read();
   });
 }
 

@@ -17,50 +17,56 @@ std::size_t WorldMemory::control_bytes() {
 }
 
 Result<std::shared_ptr<WorldMemory>> WorldMemory::create(int size, bool locks) {
-  std::shared_ptr<WorldMemory> memory(new WorldMemory(locks));
   auto file = platform::SharedFile::create();
   if (!file.ok()) return file.status();
-  memory->file_ = std::move(file).value();
-  if (Status s = memory->file_.reserve(0, control_bytes()); !s.ok()) return s;
-  auto mapping = memory->file_.map(0, control_bytes());
+  if (Status s = file->reserve(0, control_bytes()); !s.ok()) return s;
+  auto mapping = file->map(0, control_bytes());
   if (!mapping.ok()) return mapping.status();
-  memory->control_ = std::move(mapping).value();
-  auto* control = new (memory->control_.data()) ControlBlock;
+  auto* control = new (mapping->data()) ControlBlock;
   control->size = static_cast<std::uint32_t>(size);
-  return memory;
+  return std::shared_ptr<WorldMemory>(
+      new WorldMemory(std::move(file).value(), std::move(mapping).value(), size, locks));
 }
 
 Result<std::shared_ptr<WorldMemory>> WorldMemory::adopt(int fd, int size) {
-  std::shared_ptr<WorldMemory> memory(new WorldMemory(/*locks=*/true));
   auto file = platform::SharedFile::adopt(fd, control_bytes());
   if (!file.ok()) return file.status();
-  memory->file_ = std::move(file).value();
-  auto mapping = memory->file_.map(0, control_bytes());
+  auto mapping = file->map(0, control_bytes());
   if (!mapping.ok()) return mapping.status();
-  memory->control_ = std::move(mapping).value();
 
-  const ControlBlock& control = memory->control();
-  if (control.magic != kMagic) {
+  const auto* control = reinterpret_cast<const ControlBlock*>(mapping->data());
+  const std::uint64_t magic = control->magic;
+  const std::uint32_t version = control->version, made_for = control->size;
+  if (magic != kMagic) {
     return Status(StatusCode::kMismatch,
                   fmt::format("descriptor {} is not the memory file of a world (it begins with "
                               "{:#x}, not {:#x}); start the ranks with `tandem launch`",
-                              fd, control.magic, kMagic));
+                              fd, magic, kMagic));
   }
-  if (control.version != kLayoutVersion) {
+  if (version != kLayoutVersion) {
     return Status(
         StatusCode::kMismatch,
         fmt::format("the world has memory layout {}, this library has {}; use one version "
                     "of Tandem for the launcher and all ranks",
-                    control.version, kLayoutVersion));
+                    version, kLayoutVersion));
   }
-  if (control.size != static_cast<std::uint32_t>(size)) {
+  if (made_for != static_cast<std::uint32_t>(size)) {
     return Status(
         StatusCode::kMismatch,
         fmt::format("this rank was told of {} ranks (TANDEM_SIZE), but the world was made "
                     "for {}; start the ranks with `tandem launch`",
-                    size, control.size));
+                    size, made_for));
   }
-  return memory;
+  return std::shared_ptr<WorldMemory>(
+      new WorldMemory(std::move(file).value(), std::move(mapping).value(), size, /*locks=*/true));
+}
+
+Result<bool> WorldMemory::lock_rank(int rank) {
+  auto lock = platform::ProcessLock::take(file_.fd(), rank);
+  if (!lock.ok()) return lock.status();
+  if (!lock->held()) return false;
+  lock_ = std::move(lock).value();
+  return true;
 }
 
 Result<std::shared_ptr<const platform::SharedMapping>> WorldMemory::map(std::size_t offset,
@@ -78,7 +84,7 @@ Result<std::shared_ptr<const platform::SharedMapping>> WorldMemory::map(std::siz
 }
 
 void WorldMemory::ring_all() const {
-  for (int r = 0; r < static_cast<int>(control().size); ++r) entry(r).bell.ring();
+  for (int r = 0; r < size_; ++r) entry(r).bell.ring();
 }
 
 }  // namespace tandem::symm

@@ -21,7 +21,7 @@
 namespace tandem::symm {
 
 /// Changed with every change of what follows or of a window's layout.
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::uint64_t kMagic = 0x314d45444e4154ULL;  // "TANDEM1" in memory
 
 /// Exchanges in flight. Two are enough: world.cc has the argument.
@@ -41,6 +41,7 @@ struct RankEntry {
   /// Exchanges that this rank has published, ever.
   alignas(kCacheLine) std::atomic<std::uint32_t> exchanged{0};
   Doorbell bell;
+  FailureSlot failure;
   CpuMask cpus{};
   std::array<Offer, kExchangeSlots> offers{};
 };
@@ -48,9 +49,9 @@ struct RankEntry {
 struct ControlBlock {
   std::uint64_t magic = kMagic;
   std::uint32_t version = kLayoutVersion;
-  std::uint32_t size = 0;
+  std::uint32_t size = 0;  ///< believed once, by adopt(); after that WorldMemory::size()
   std::array<std::uint64_t, 2> nonce{};  ///< by which ranks of a machine know that they share this
-  FailureRecord failure;
+  FailureChoice failure;
   std::array<RankEntry, kMaxRanks> ranks;
 };
 static_assert(std::atomic<RankState>::is_always_lock_free &&
@@ -63,6 +64,7 @@ class WorldMemory {
   /// An existing world of process ranks. Errors: kIo, kMismatch (other version, other size).
   static Result<std::shared_ptr<WorldMemory>> adopt(int fd, int size);
 
+  [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] platform::SharedFile& file() { return file_; }
   [[nodiscard]] ControlBlock& control() const {
     return *reinterpret_cast<ControlBlock*>(control_.data());
@@ -70,7 +72,11 @@ class WorldMemory {
   [[nodiscard]] RankEntry& entry(int rank) const {
     return control().ranks[static_cast<std::size_t>(rank)];
   }
+  [[nodiscard]] FailureRecord& failure() { return failure_; }
   [[nodiscard]] bool locks() const { return locks_; }
+  /// Where ranks are processes: locks this rank's byte, for as long as this view lives. False when
+  /// another one holds it.
+  Result<bool> lock_rank(int rank);
 
   /// The mapping of a range, the same for all callers of this process as long as one holds it.
   Result<std::shared_ptr<const platform::SharedMapping>> map(std::size_t offset, std::size_t bytes);
@@ -81,10 +87,18 @@ class WorldMemory {
   static std::size_t control_bytes();
 
  private:
-  explicit WorldMemory(bool locks) : locks_(locks) {}
+  WorldMemory(platform::SharedFile file, platform::SharedMapping control, int size, bool locks)
+      : file_(std::move(file)),
+        control_(std::move(control)),
+        failure_(this->control().failure, entry(0).failure, sizeof(RankEntry), size),
+        size_(size),
+        locks_(locks) {}
 
   platform::SharedFile file_;
   platform::SharedMapping control_;
+  platform::ProcessLock lock_;
+  FailureRecord failure_;
+  const int size_;
   const bool locks_;
   std::mutex mutex_;  // guards ranges_
   std::map<std::size_t, std::weak_ptr<const platform::SharedMapping>> ranges_;

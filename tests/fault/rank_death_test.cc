@@ -128,6 +128,41 @@ TEST(RankDeath, IsNoticedWithoutALauncherThatTells) {
   close(*meeting);
 }
 
+TEST(RankDeath, IsNoticedThoughAChildOfTheRankLivesOn) {
+  // Nobody tells: the ranks are forked here, not launched.
+  auto meeting = make_rendezvous(2);
+  ASSERT_TRUE(meeting.ok());
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t rank = fork();
+  if (rank == 0) {
+    auto world = join_world(1, 2, *meeting, milliseconds(60000));
+    if (!world.ok()) _exit(1);
+    const pid_t child = fork();
+    if (child == 0) {
+      const pid_t self = getpid();
+      (void)!write(told[1], &self, sizeof self);  // it runs: it has closed what it must
+      ::pause();
+      _exit(0);
+    }
+    ::pause();
+    _exit(0);
+  }
+  auto world = join_world(0, 2, *meeting, milliseconds(60000));
+  ASSERT_TRUE(world.ok()) << world.status().message();
+  pid_t child = 0;
+  ASSERT_EQ(read(told[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  EXPECT_TRUE((*world)->alive(1));
+  kill(rank, SIGKILL);
+  ASSERT_EQ(waitpid(rank, nullptr, 0), rank);
+  const auto start = Clock::now();
+  expect_loss_of_rank_1((*world)->barrier(), start);
+  kill(child, SIGKILL);
+  close(*meeting);
+  close(told[0]);
+  close(told[1]);
+}
+
 TEST(RankDeath, InTheMiddleOfStartingIsNoticed) {
   if (!is_rank_process()) {
     const LaunchReport report = launch_current_test(2);

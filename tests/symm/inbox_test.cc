@@ -212,14 +212,16 @@ TEST(Inbox, LeavesAsTheDestructorsWould) {
 TEST(Inbox, AFailureIsPublishedWithItsDetail) {
   Scene s;
   const Status failure(StatusCode::kTimeout, "rank 2 waited", WaitDetail{.rank = 3, .call = 5});
-  ASSERT_TRUE(s.inbox.act(2, s.note(NoteKind::failure), bytes_of(FailureText::of(failure))));
+  ASSERT_TRUE(s.inbox.act(2, s.note(NoteKind::failure),
+                          bytes_of(FailureText::of(failure, /*refused=*/true))));
+  EXPECT_TRUE(s.window->failure().refused());
   const Status seen = s.window->failure().read();
   EXPECT_EQ(seen.code(), StatusCode::kTimeout);
   EXPECT_EQ(seen.message(), "rank 2 waited");
   ASSERT_TRUE(seen.wait());
   EXPECT_EQ(seen.wait()->rank, 3);
   EXPECT_EQ(seen.wait()->call, 5u);
-  EXPECT_TRUE(s.memory->control().failure.read().ok());  // the window's, not the world's
+  EXPECT_TRUE(s.memory->failure().read().ok());  // the window's, not the world's
 }
 
 TEST(Inbox, ServesUntilItsSourcesAndItsMachineHaveLeft) {

@@ -18,7 +18,9 @@ struct Scene {
   bool delivered = false;
   int asked = 0;
   Doorbell bell;
-  FailureRecord record;
+  FailureChoice choice;
+  FailureSlot slots[3];
+  FailureRecord record{choice, slots[0], sizeof(FailureSlot), 3};
   std::function<bool()> ready = [this] { return delivered; };
   Awaited awaited = [this](int r) -> std::optional<WaitDetail> {
     if (delivered || r != 1) return std::nullopt;
@@ -81,8 +83,8 @@ TEST(Waiting, ADeadlineInThePastStillLooksOnce) {
 
 TEST(Waiting, APublishedFailureEndsTheWait) {
   Scene scene;
-  (void)scene.record.publish({StatusCode::kMismatch, "first"});
-  EXPECT_EQ(scene.record.publish({StatusCode::kTimeout, "second"}).standing.message(), "first");
+  EXPECT_TRUE(scene.record.publish(0, FailureText::of({StatusCode::kMismatch, "first"})));
+  EXPECT_FALSE(scene.record.publish(2, FailureText::of({StatusCode::kTimeout, "second"})));
   EXPECT_EQ(scene.wait_for(milliseconds(5000)).message(), "first");
   scene.delivered = true;
   EXPECT_TRUE(scene.wait_for(milliseconds(5000)).ok()) << "what is there is there";

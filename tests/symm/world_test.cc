@@ -97,7 +97,7 @@ TEST_P(WorldTest, TimeoutOfABarrierNamesTheLateRank) {
   run_ranks(GetParam(), 2,
             [](const tandem::World& world) {
               if (world.rank() == 1) {
-                platform::sleep_until(platform::Clock::now() + milliseconds(600));
+                platform::sleep_until(platform::Clock::now() + milliseconds(4000));
                 // Late, and told so: the failure stands for every rank.
                 EXPECT_EQ(world.barrier().code(), StatusCode::kTimeout);
                 return;
@@ -107,9 +107,9 @@ TEST_P(WorldTest, TimeoutOfABarrierNamesTheLateRank) {
               ASSERT_TRUE(status.wait().has_value());
               EXPECT_EQ(status.wait()->rank, 1);
               EXPECT_THAT(status.message(), HasSubstr("rank 1"));
-              platform::sleep_until(platform::Clock::now() + milliseconds(600));
+              platform::sleep_until(platform::Clock::now() + milliseconds(4000));
             },
-            {.timeout = milliseconds(200)});
+            {.timeout = milliseconds(2000)});
 }
 
 TEST_P(WorldTest, LeavingIsNoticed) {
