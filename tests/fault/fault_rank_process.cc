@@ -4,7 +4,7 @@
 // parent that does no more than it must: it makes the memory, hands it over, and tells nobody when
 // a rank has ended.
 //
-//   fault_rank ARGUMENTS OF live()               a rank
+//   fault_rank ARGUMENTS                        a rank; they are those of FaultRank
 //   fault_rank --parent RANKS ARGUMENTS…         starts ranks and waits for them
 #include <cstdlib>
 #include <string>
@@ -39,13 +39,15 @@ int start(int ranks, char** arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace tandem::testing_fault;
-  if (argc > 3 && std::string(argv[1]) == "--parent") {
+  using tandem::testing_fault::FaultRank;
+  if (argc == 3 + FaultRank::kArguments && std::string(argv[1]) == "--parent") {
     const int ranks = std::atoi(argv[2]);
     argv[2] = argv[0];
     return start(ranks, argv + 2);
   }
   const char* rank = std::getenv("TANDEM_RANK");
-  return live(argc, argv, rank != nullptr ? std::atoi(rank) : 0,
-              [] { return tandem::World::from_environment(); });
+  if (argc != 1 + FaultRank::kArguments || rank == nullptr) return 2;
+  return FaultRank(std::atoi(rank), argv + 1).live([] {
+    return tandem::World::from_environment();
+  });
 }

@@ -23,7 +23,11 @@ import remains
 WAYS = ["pull", "push", "staged", "direct", "sim", "sim_push", "quantised", "row_scaled"]
 NETWORK_WAYS = [way for way in WAYS if not way.startswith("sim")]
 PHASES = ["starting", "joining", "creating", "calling", "destroying", "leaving"]
+MPI_PHASES = ["initialising", *PHASES[1:]]
+TEARDOWN = PHASES[4:]
 DEADLINE = 60.0  # seconds, of every wait of a job
+EARLY_DEADLINE = 3.0  # where nothing but the deadline need end it
+CRASH_WORDS = ["SIGSEGV", "SIGABRT", "SIGBUS", "terminate called", "Sanitizer"]
 LIMIT = 100.0  # seconds until a job hangs: beyond its deadline, so that this is not taken for it
 
 
@@ -34,12 +38,13 @@ class Setting:
         self.name = text
         kind, _, count = text.partition(":")
         self.kind, self.ranks = kind, int(count or 4)
-        self.mpi = kind.startswith(("mpi", "mpich"))
+        self.mpi = kind.startswith("mpi")
+        self.mpi_ends = kind in ("mpi", "mpich")  # the others with the one that died
         self.build = build
         # What starting (the time before main) and a phase take, renewed by what jobs report.
-        self.seconds = {"starting": 0.01}
+        self.seconds = {"starting": 0.01, "calling": 0.05}
 
-    def command(self, folder, arguments):
+    def command(self, arguments):
         tests = self.build / "tests/fault"
         if self.kind == "launch":
             return [self.build / "tools/tandem", "launch", "-n", self.ranks, "--",
@@ -47,9 +52,9 @@ class Setting:
         if self.kind == "parent":
             return [tests / "fault_rank", "--parent", self.ranks, *arguments]
         program = tests / ("fault_rank_mpich" if self.kind.startswith("mpich") else "fault_rank_mpi")
-        return [*self.mpiexec(folder), "-n", self.ranks, program, *arguments]
+        return [*self.mpiexec(), "-n", self.ranks, program, *arguments]
 
-    def mpiexec(self, folder):
+    def mpiexec(self):
         """With `-alive`, the MPI is told to let a job live when one of its ranks has died."""
         alive = self.kind.endswith("-alive")
         if self.kind.startswith("mpich"):
@@ -68,14 +73,14 @@ class Job:
         self.way = draw.choice(NETWORK_WAYS if setting.mpi else WAYS)
         self.scale = draw.choice([1, 8])
         self.victim = draw.randrange(setting.ranks)
-        self.phase = draw.choice(PHASES)
+        self.phase = draw.choice(MPI_PHASES if setting.mpi else PHASES)
         self.moment = draw.random() * 1.2  # of what the phase takes
         # In a phase of the end: does the victim end alone, or all together?
-        self.alone = self.phase in PHASES[:4] or draw.random() < 0.5
+        self.alone = self.phase not in TEARDOWN or draw.random() < 0.5
         self.delays = f"{draw.randrange(10**6)}:{draw.choice([100, 1000, 3000])}" \
             if draw.random() < 0.5 else ""
         self.wrong, self.lines, self.killed_at, self.latencies = [], [], None, []
-        self.text = ""
+        self.by_deadline = False
 
     def __str__(self):
         return (f"{self.setting.name} job {self.number}: {self.way} x{self.scale}, rank "
@@ -84,7 +89,8 @@ class Job:
 
     def environment(self, folder):
         env = {k: v for k, v in os.environ.items() if not k.startswith("TANDEM_")}
-        env["TANDEM_TIMEOUT_MS"] = str(int(DEADLINE * 1000))
+        deadline = EARLY_DEADLINE if self.unannounced() else DEADLINE
+        env["TANDEM_TIMEOUT_MS"] = str(int(deadline * 1000))
         env["TMPDIR"] = str(folder)
         env[remains.MARK] = folder.name
         if self.delays:
@@ -96,68 +102,45 @@ class Job:
         return env
 
     def run(self):
-        # A victim that is killed early must not end by itself before.
-        calls = 20 if self.phase in PHASES[4:] else 0
-        who_ends = self.victim if self.alone else -1
-        arguments = [self.way, self.scale, calls if calls else 10**9, who_ends]
+        # A victim that is to die early must not end by itself before.
+        calls = 20 if self.phase in TEARDOWN else 10**9
+        after = self.moment * self.setting.seconds.get(self.phase, 0.002)
+        arguments = [self.way, self.scale, calls, self.victim if self.alone else -1, self.victim,
+                     self.phase, int(1e9 * after)]
         before = remains.snapshot()
         folder = pathlib.Path(tempfile.mkdtemp(prefix="tandem-kill-"))
         try:
-            command = list(map(str, self.setting.command(folder, arguments)))
+            command = list(map(str, self.setting.command(arguments)))
             process = subprocess.Popen(command, env=self.environment(folder), cwd=folder,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, start_new_session=True)
+            if self.phase == "starting":
+                self.kill_while_starting(process, after)
             try:
-                self.follow(process, folder)
-            finally:
+                out, _ = process.communicate(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                self.wrong.append(f"it had not ended after {LIMIT} s")
                 for pid in remains.processes(folder.name):
-                    if self.text:  # it went on beyond its limit
-                        os.kill(pid, signal.SIGKILL)
-            self.judge(process)
+                    os.kill(pid, signal.SIGKILL)
+                out, _ = process.communicate()
+            for line in out.decode(errors="replace").splitlines():
+                self.hear(line)
+            self.judge()
             self.wrong += remains.left(folder, before)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self
 
-    def follow(self, process, folder):
-        """Reads what the ranks say, and kills when it is time."""
-        os.set_blocking(process.stdout.fileno(), False)
-        begin, buffer, due = time.monotonic(), b"", None
-        if self.phase == "starting":
-            self.kill_while_starting(process, folder)
-        while time.monotonic() < begin + LIMIT:
-            part = process.stdout.read()
-            now = time.monotonic()
-            if part:
-                *whole, buffer = (buffer + part).split(b"\n")
-                for line in whole:
-                    if self.hear(line.decode(errors="replace")):
-                        due = now + self.moment * self.setting.seconds.get(self.phase, 0.002)
-            if due is not None and self.killed_at is None and now >= due:
-                self.kill(self.pid)
-            if part == b"" and process.poll() is not None:
-                return
-            time.sleep(0.0001 if due is not None and self.killed_at is None else 0.001)
-        self.wrong.append(f"it had not ended after {LIMIT} s")
-        self.text = "hung"
-        process.kill()
-
     def hear(self, line):
-        """Notes a line of a rank; true when the phase begins in which the victim is to die."""
+        """What a rank says is (rank, phase, time, rest); other lines stay text."""
         words = line.rstrip().split(" ", 6)
         if len(words) < 4 or not (words[0].isdigit() and words[1].isdigit() and words[3].isdigit()):
             self.lines.append(line)
-            return False
-        rank, pid, phase, at = int(words[0]), int(words[1]), words[2], int(words[3]) / 1e9
-        self.lines.append((rank, phase, at, words[4:]))
-        if rank != self.victim:
-            return False
-        self.pid = pid
-        return phase == self.phase
+            return
+        self.lines.append((int(words[0]), words[2], int(words[3]) / 1e9, words[4:]))
 
-    def kill_while_starting(self, process, folder):
-        """Between fork and main there is nobody to speak: the environment tells who it is."""
-        names = [b"TANDEM_RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK"]
+    def kill_while_starting(self, process, after):
+        """Between fork and main nobody arms a death: here the environment tells who it is."""
         end = time.monotonic() + 10
         while time.monotonic() < end:
             for pid in remains.children(process.pid):
@@ -165,17 +148,15 @@ class Job:
                     env = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
                 except OSError:
                     continue
-                if any(name + b"=%d" % self.victim in env for name in names):
-                    time.sleep(self.moment * self.setting.seconds["starting"])
-                    self.kill(pid)
-                    return
-
-    def kill(self, pid):
-        self.killed_at = time.monotonic()
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it was faster
+                if b"TANDEM_RANK=%d" % self.victim not in env:
+                    continue
+                time.sleep(after)
+                self.killed_at = time.monotonic()
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it was faster
+                return
 
     def said(self, rank, phase):
         for line in self.lines:
@@ -183,41 +164,47 @@ class Job:
                 return line
         return None
 
-    def judge(self, process):
+    def judge(self):
         self.learn()
-        if self.killed_at is None:
+        death = self.said(self.victim, "death")
+        if death:
+            self.killed_at = death[2]
+        if self.killed_at is None and not self.setting.mpi_ends:
             self.wrong.append(f"rank {self.victim} never came to its phase")
-        early = self.setting.kind in ("mpi", "mpich")  # where the MPI ends the others
         for rank in range(self.setting.ranks):
+            line = self.said(rank, "end")
             if rank == self.victim or self.wrong:
                 continue
-            line = self.said(rank, "end")
             if line is None:
-                if not early:
+                if not self.setting.mpi_ends:
                     self.wrong.append(f"rank {rank} never said how it ended")
                 continue
             code, lost, message = (line[3] + ["", "", ""])[:3]
             if code == "peer_lost" and f"rank {self.victim}" in message:
                 self.latencies.append(max(0.0, line[2] - self.killed_at))
-            elif not (code == "ok" and not self.alone):
+            elif code == "timeout" and int(lost) == self.victim and self.unannounced():
+                self.by_deadline = True
+            elif code != "ok" or self.alone:
                 self.wrong.append(f"rank {rank} was told {code} ({lost}): {message}")
-        crash = [line for line in self.lines if isinstance(line, str)
-                 and ("SIGSEGV" in line or "SIGABRT" in line or "terminate called" in line)]
-        self.wrong += crash
+        for line in self.lines:
+            if isinstance(line, str) and any(word in line for word in CRASH_WORDS):
+                self.wrong.append(line)
+
+    def unannounced(self):
+        """Whether nothing may have said that there ever was such a rank: it had yet to join."""
+        return self.setting.kind == "parent" and self.phase in ("starting", "joining")
 
     def learn(self):
         """What the phases of ranks that lived took."""
-        mine = [line for line in self.lines if isinstance(line, tuple)]
+        mine = [line for line in self.lines if isinstance(line, tuple) and line[1] != "death"]
         for rank, phase, at, _ in mine:
-            if phase == "calling" or phase == "end" or self.delays:
+            if phase in ("calling", "end") or self.delays:
                 continue
             later = [a for r, p, a, _ in mine if r == rank and a > at]
             if rank != self.victim and later:
                 old = self.setting.seconds.get(phase)
                 new = min(min(later) - at, 1.0)
                 self.setting.seconds[phase] = new if old is None else 0.7 * old + 0.3 * new
-        self.setting.seconds["calling"] = 0.05
-
 
 def main():
     parser = argparse.ArgumentParser(
@@ -244,13 +231,14 @@ def main():
 
 
 def sweep(setting, options):
-    latencies, wrong, killed = [], 0, 0
+    latencies, wrong, killed, by_deadline = [], 0, 0, 0
     for number in range(options.first, options.first + options.count):
         job = Job(setting, options.seed, number).run()
         if options.verbose:
             print(job, " ".join(f"{1000 * l:.1f}" for l in job.latencies), flush=True)
         latencies += job.latencies
         killed += job.said(job.victim, "left") is None
+        by_deadline += job.by_deadline
         if job.wrong:
             wrong += 1
             print(f"FAILED {job}")
@@ -265,7 +253,8 @@ def sweep(setting, options):
     told = f"{len(latencies)} survivors told after median {at(0.5):.1f}, 99% {at(0.99):.1f}, " \
            f"longest {at(1):.1f} ms" if latencies else "no survivor was told"
     print(f"{setting.name}: {options.count} jobs, {killed} ranks killed before they had left, "
-          f"{told}; {wrong} jobs wrong", flush=True)
+          f"{told}{f', {by_deadline} jobs ended by their deadline' if by_deadline else ''}; "
+          f"{wrong} jobs wrong", flush=True)
     return wrong
 
 
