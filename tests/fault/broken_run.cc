@@ -52,9 +52,9 @@ std::size_t entries(const char* folder) {
 
 /// A thread that was joined stays in its folder for a moment.
 bool comes_back_to(const char* folder, std::size_t before) {
-  for (int look = 0; look < 500; ++look) {
+  for (int look = 0; look < 200; ++look) {
     if (entries(folder) <= before) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return false;
 }

@@ -23,7 +23,8 @@ import remains
 WAYS = ["pull", "push", "staged", "direct", "sim", "sim_push", "quantised", "row_scaled"]
 NETWORK_WAYS = [way for way in WAYS if not way.startswith("sim")]
 PHASES = ["starting", "joining", "creating", "calling", "destroying", "leaving"]
-MPI_PHASES = ["initialising", *PHASES[1:]]
+# MPI_Init() of the others waits for ever where an MPI goes on without a rank that died in it.
+MPI_PHASES = {True: ["initialising", *PHASES[1:]], False: PHASES[1:]}
 TEARDOWN = PHASES[4:]
 DEADLINE = 60.0  # seconds, of every wait of a job
 EARLY_DEADLINE = 3.0  # where nothing but the deadline need end it
@@ -40,6 +41,8 @@ class Setting:
         self.kind, self.ranks = kind, int(count or 4)
         self.mpi = kind.startswith("mpi")
         self.mpi_ends = kind in ("mpi", "mpich")  # the others with the one that died
+        # Ranks that end without MPI_Finalize() leave files of the MPI's, if it does not end the job.
+        self.not_ours = ("ompi.", "vader_segment.") if self.mpi and not self.mpi_ends else ()
         self.build = build
         # What starting (the time before main) and a phase take, renewed by what jobs report.
         self.seconds = {"starting": 0.01, "calling": 0.05}
@@ -73,7 +76,7 @@ class Job:
         self.way = draw.choice(NETWORK_WAYS if setting.mpi else WAYS)
         self.scale = draw.choice([1, 8])
         self.victim = draw.randrange(setting.ranks)
-        self.phase = draw.choice(MPI_PHASES if setting.mpi else PHASES)
+        self.phase = draw.choice(MPI_PHASES[setting.mpi_ends] if setting.mpi else PHASES)
         self.moment = draw.random() * 1.2  # of what the phase takes
         # In a phase of the end: does the victim end alone, or all together?
         self.alone = self.phase not in TEARDOWN or draw.random() < 0.5
@@ -99,6 +102,7 @@ class Job:
             env["TANDEM_TEST_MACHINES"] = "2"
             env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
             env["OMPI_MCA_mpi_yield_when_idle"] = "1"
+            env["OMPI_MCA_btl_vader_backing_directory"] = str(folder)
         return env
 
     def run(self):
@@ -126,7 +130,7 @@ class Job:
             for line in out.decode(errors="replace").splitlines():
                 self.hear(line)
             self.judge()
-            self.wrong += remains.left(folder, before)
+            self.wrong += remains.left(folder, before, self.setting.not_ours)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self
@@ -180,7 +184,10 @@ class Job:
                     self.wrong.append(f"rank {rank} never said how it ended")
                 continue
             code, lost, message = (line[3] + ["", "", ""])[:3]
-            if code == "peer_lost" and f"rank {self.victim}" in message:
+            left = self.said(rank, "left")
+            if left and left[2] > line[2] + DEADLINE / 2:
+                self.wrong.append(f"rank {rank} took {left[2] - line[2]:.0f} s to leave")
+            if code == "peer_lost" and int(lost) == self.victim:
                 self.latencies.append(max(0.0, line[2] - self.killed_at))
             elif code == "timeout" and int(lost) == self.victim and self.unannounced():
                 self.by_deadline = True
@@ -192,7 +199,8 @@ class Job:
 
     def unannounced(self):
         """Whether nothing may have said that there ever was such a rank: it had yet to join."""
-        return self.setting.kind == "parent" and self.phase in ("starting", "joining")
+        untold = self.setting.kind == "parent" or self.setting.mpi
+        return untold and self.phase in ("starting", "joining")
 
     def learn(self):
         """What the phases of ranks that lived took."""

@@ -84,9 +84,12 @@ def snapshot():
     return system_v() | shared_files()
 
 
-def find(folder, before):
+def find(folder, before, not_ours):
     found = [f"process {pid}" for pid in processes(folder.name)]
-    found += [f"file {path}" for path in folder.rglob("*") if not path.is_dir()]
+    for top in folder.iterdir():
+        if top.name.startswith(tuple(not_ours)):
+            continue
+        found += [f"file {path}" for path in [top, *top.rglob("*")] if not path.is_dir()]
     found += sorted(system_v() - before)
     found += sorted(path for path in shared_files() - before)
     # A memory file lives as long as somebody holds it: with the processes of the job it is gone,
@@ -96,11 +99,12 @@ def find(folder, before):
     return found + sorted(orphaned_sockets())
 
 
-def left(folder, before):
-    """What is left of the job whose mark and temporary folder this is. Waits for what is ending."""
+def left(folder, before, not_ours=()):
+    """What is left of the job whose mark and temporary folder this is, but for what in that folder
+    begins like `not_ours`. Waits for what is ending."""
     end = time.monotonic() + PATIENCE
     while True:
-        found = find(folder, before)
+        found = find(folder, before, not_ours)
         if not found or time.monotonic() > end:
             return [f"left: {what}" for what in found]
         time.sleep(0.01)
