@@ -49,23 +49,7 @@ Result<World> join(int rank, int size, int fd, std::chrono::milliseconds timeout
   return World(std::move(world).value());
 }
 
-}  // namespace
-
-Result<std::vector<World>> World::threads(int size, WorldOptions options) {
-  return base::guarded([&] { return wrap(symm::make_thread_worlds(size, options.timeout)); });
-}
-
-Result<World> World::from_environment() {
-  // All that WorldOptions takes: long waits are platform::Deadline's affair.
-  const auto timeout =
-      env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
-  if (!timeout.ok()) return timeout.status();
-  WorldOptions options;
-  if (*timeout) options.timeout = std::chrono::milliseconds(**timeout);
-  return from_environment(options);
-}
-
-Result<World> World::from_environment(WorldOptions options) {
+Result<World> join_by_variables(const WorldOptions& options) {
   constexpr const char* kNames[] = {"TANDEM_RANK", "TANDEM_SIZE", "TANDEM_FD"};
   int set = 0;
   for (const char* name : kNames) set += env_text(name).has_value() ? 1 : 0;
@@ -92,6 +76,26 @@ Result<World> World::from_environment(WorldOptions options) {
   if (!fd.ok()) return fd.status();
   return join(static_cast<int>(**rank), static_cast<int>(**size), static_cast<int>(**fd),
               options.timeout);
+}
+
+}  // namespace
+
+Result<std::vector<World>> World::threads(int size, WorldOptions options) {
+  return base::guarded([&] { return wrap(symm::make_thread_worlds(size, options.timeout)); });
+}
+
+Result<World> World::from_environment() {
+  // All that WorldOptions takes: long waits are platform::Deadline's affair.
+  const auto timeout =
+      env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
+  if (!timeout.ok()) return timeout.status();
+  WorldOptions options;
+  if (*timeout) options.timeout = std::chrono::milliseconds(**timeout);
+  return from_environment(options);
+}
+
+Result<World> World::from_environment(WorldOptions options) {
+  return base::guarded([&] { return join_by_variables(options); });
 }
 
 int World::rank() const { return impl_->rank(); }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -60,7 +59,10 @@ int poll_time(Clock::time_point until) {
 
 ProcessGroup::~ProcessGroup() {
   kill();
-  while (!gone()) wait(Clock::now() + kLongestKill);
+  while (!gone()) {
+    ends_.clear();
+    watch(Clock::now() + kLongestKill, -1);
+  }
 }
 
 Status ProcessGroup::start(const std::vector<ProcessSpec>& specs, int inherited) {
@@ -68,6 +70,7 @@ Status ProcessGroup::start(const std::vector<ProcessSpec>& specs, int inherited)
   std::vector<Launchpad> pads;
   for (const ProcessSpec& spec : specs) pads.push_back(prepare(spec));
   members_.resize(specs.size());
+  ends_.reserve(specs.size());
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || !above_standard(ends)) {
     return {StatusCode::kIo, fmt::format("cannot open a pair of sockets: {}; raise `ulimit -n`",
@@ -167,7 +170,7 @@ void ProcessGroup::lose_reaper() {
   }
 }
 
-std::vector<ProcessEnd> ProcessGroup::wait(Clock::time_point until, int other) {
+void ProcessGroup::watch(Clock::time_point until, int other) {
   while (ends_.empty() && !gone()) {
     std::array<pollfd, 2> news{{{.fd = socket_, .events = POLLIN, .revents = 0},
                                 {.fd = other, .events = POLLIN, .revents = 0}}};
@@ -179,7 +182,13 @@ std::vector<ProcessEnd> ProcessGroup::wait(Clock::time_point until, int other) {
     }
     if (news[1].revents != 0 || Clock::now() >= until) break;
   }
-  return std::exchange(ends_, {});
+}
+
+std::vector<ProcessEnd> ProcessGroup::wait(Clock::time_point until, int other) {
+  watch(until, other);
+  std::vector<ProcessEnd> ends = ends_;
+  ends_.clear();
+  return ends;
 }
 
 void ProcessGroup::signal(int signal) {

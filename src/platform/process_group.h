@@ -59,9 +59,10 @@ class ProcessGroup {
   void take(const ReaperEvent& event);
   void hear();
   void lose_reaper();
+  void watch(Clock::time_point until, int other);
 
   std::vector<Member> members_;
-  std::vector<ProcessEnd> ends_;  // that wait() has not returned
+  std::vector<ProcessEnd> ends_;  // that wait() has not returned; it never grows beyond start()'s
   int running_ = 0;
   bool all_run_ = false;
   std::optional<ReaperEvent> refusal_;  // why a process could not be started
