@@ -2,7 +2,9 @@
 //
 // What checks a result: reproducible inputs, a reference multiply that follows the numerics
 // contract on a path of its own (plain loops over unpacked matrices, no table, no packing), and a
-// comparison of bits.
+// comparison of bits. Thread-safe. Errors: kInvalidArgument with the argument that is wrong (null
+// data, stride, type, shape, layout, lengths of lists, an output that overlaps an input, threads
+// outside 1..1024), kOutOfMemory.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +19,11 @@ namespace tandem {
 
 /// Fills with pseudo-random values: reals in [-1, 1) rounded to a float type, or all of -128..127
 /// for s8. Element (i, j) depends only on `seed`, `row0 + i` and j: any part of a matrix can be
-/// made anywhere. Leaves s32 matrices alone.
+/// made anywhere. Leaves s32 matrices alone, and views that no operator would take (null data).
 void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0 = 0);
 
 /// C = A·B by the contract: f32 accumulation in K-blocks, rounded once to C's type. A is M×K, B as
-/// `layout` says, C M×N. `threads` ≥ 1 share the rows. Bit-equal to the operators.
+/// `layout` says, C M×N. `threads` share the rows. Bit-equal to the operators.
 Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads = 1);
 
 /// An s8 problem for the integer oracle. Spans as in PackOptions, Dequantisation and
@@ -31,7 +33,7 @@ struct DequantReference {
   ConstMatrix b;  ///< s8, as `layout` says
   BLayout layout = BLayout::kn;
   std::span<const std::int32_t> bias = {};
-  Dequantisation dequantisation = {};
+  Dequantisation dequantisation = {};  ///< `scale` and `requantise` where C's type needs them
   std::span<const float> row_scale = {};
 };
 

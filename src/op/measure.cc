@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The measurement behind `tandem bench`. perform() is the place to start reading: it
-// prepares one experiment per rank, interleaves the four modes, and turns times into figures.
+// The measurement behind `tandem bench`. perform() is the place to start reading: it prepares
+// one experiment per rank, interleaves the four modes, and turns times into figures.
 #include "tandem/measure.h"
 
 #include <algorithm>
@@ -128,9 +128,6 @@ class Rounds {
 
 Status check_spec(const World& world, const MeasureSpec& spec) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  if (world.impl() == nullptr) {
-    return {StatusCode::kInvalidArgument, "the world was moved from; pass the one that it became"};
-  }
   if (spec.rows.size() != static_cast<std::size_t>(world.size())) {
     return {StatusCode::kInvalidArgument,
             fmt::format("rows has {} entries for {} ranks; give the rows of every rank",
@@ -264,7 +261,12 @@ Result<Measurement> perform(const World& world, const MeasureSpec& spec) {
 Result<Measurement> measure(const World& world, const MeasureSpec& spec) {
   // Where memory ran out between two collectives, the others wait in the next one.
   bool told = false;
-  auto measurement = base::guarded([&] {
+  auto measurement = base::guarded([&]() -> Result<Measurement> {
+    if (world.impl() == nullptr) {
+      told = true;
+      return Status(StatusCode::kInvalidArgument,
+                    "the world was moved from; pass the one that it became");
+    }
     auto result = perform(world, spec);
     told = true;
     return result;

@@ -2,7 +2,8 @@
 //
 // TaskQueue against the obvious model: look at every block of the list for each claim. With chunks
 // that arrive at random, the queue hands out the same tasks in the same order, each once, and never
-// blocks while a block is ready that nobody has. The peers' chunks are counters that the test grows.
+// blocks while a block is ready that nobody has. The peers' chunks are counters that the test
+// grows.
 #include "stream/task_queue.h"
 
 #include <ctime>
@@ -61,7 +62,8 @@ struct Shape {
 /// One call as the receiver sees it, and what has been sent so far.
 class Call {
  public:
-  Call(std::vector<std::unique_ptr<symm::Window>>& windows, std::uint64_t number, const Shape& shape)
+  Call(std::vector<std::unique_ptr<symm::Window>>& windows, std::uint64_t number,
+       const Shape& shape)
       : windows_(windows), shape_(shape), header_{.call = number, .ranks = kRanks} {
     std::vector<Shard> shards;
     std::int64_t row0 = 0;
@@ -80,7 +82,8 @@ class Call {
       shards.push_back(shard);
     }
     for (int r = 0; r < kRanks; ++r) {
-      headers_.push_back(std::make_unique<CallHeaders>(window(r), header_, 0, 0));
+      headers_.push_back(std::make_unique<CallHeaders>(window(r), header_,
+                                                       static_cast<std::uint32_t>(number), 0, 0));
     }
     blocks_ = plan_row_blocks(plans_, shape.blocks);
     arrivals_.emplace(std::move(shards), shape.lanes, &own(),
