@@ -28,6 +28,7 @@ MPI_PHASES = {True: ["initialising", *PHASES[1:]], False: PHASES[1:]}
 TEARDOWN = PHASES[4:]
 DEADLINE = 60.0  # seconds, of every wait of a job
 EARLY_DEADLINE = 3.0  # where nothing but the deadline need end it
+MPIEXEC = os.environ.get("TANDEM_MPIEXEC", "mpiexec")
 CRASH_WORDS = ["SIGSEGV", "SIGABRT", "SIGBUS", "terminate called", "Sanitizer"]
 LIMIT = 100.0  # seconds until a job hangs: beyond its deadline, so that this is not taken for it
 
@@ -56,7 +57,7 @@ class Setting:
             return [tests / "fault_rank", "--parent", self.ranks, *arguments]
         # Open MPI ends a job when one of its ranks dies, unless it is told not to.
         alive = [] if self.mpi_ends else ["--enable-recovery"]
-        return ["mpiexec", "--oversubscribe", "--bind-to", "none", *alive, "-n", self.ranks,
+        return [MPIEXEC, "--oversubscribe", "--bind-to", "none", *alive, "-n", self.ranks,
                 tests / "fault_rank_mpi", *arguments]
 
 
@@ -227,6 +228,10 @@ def main():
     options = parser.parse_args()
     print(f"seed {options.seed}")
     failed = 0
+    if "mpi" in options.settings and "Open" not in subprocess.run(
+            [MPIEXEC, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout:
+        print(f"{MPIEXEC} is not Open MPI's: the settings with MPI need its options")
+        return 77
     for text in options.settings.split(","):
         failed += sweep(Setting(text, options.build.resolve()), options)
     return 1 if failed else 0
