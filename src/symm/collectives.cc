@@ -101,7 +101,7 @@ Result<std::vector<Offer>> World::meet(const Offer& offer, platform::Deadline de
     if (reached(seen(r), number)) return std::nullopt;
     return WaitDetail{.rank = r, .call = number, .expected = number, .seen = seen(r)};
   };
-  const std::function<std::string_view(int, bool)> why_gone = [&](int r, bool ask_kernel) {
+  const std::function<Loss(int, bool)> why_gone = [&](int r, bool ask_kernel) {
     return gone(r, ask_kernel);
   };
   Status status = wait({.ready = ready,

@@ -36,24 +36,29 @@ void for_each_peer(const Wait& w, Visit visit) {
 /// kPeerLost when a rank that is still needed is gone.
 Status find_lost(const Wait& w, bool ask_kernel) {
   int lost = -1;
-  std::string_view reason;
+  Loss loss;
   for_each_peer(w, [&](int r) {
     if (lost >= 0) return;
-    std::string_view why = w.gone(r, false);
+    Loss why = w.gone(r, false);
     if ((why.empty() && !ask_kernel) || !w.awaited(r)) return;
     if (why.empty()) why = w.gone(r, true);
     if (why.empty()) return;
     lost = r;
-    reason = why;
+    loss = why;
   });
   // The last thing it did may have been what is awaited: look again now that it is known gone.
   if (lost < 0 || w.ready()) return {};
-  const std::optional<WaitDetail> detail = w.awaited(lost);
+  std::optional<WaitDetail> detail = w.awaited(lost);
   if (!detail) return {};
+  std::string role = "it";
+  if (loss.by >= 0 && loss.by != lost) {
+    role = fmt::format("rank {}, for which it receives", lost);
+    detail->rank = loss.by;
+  }
   return {StatusCode::kPeerLost,
-          fmt::format("rank {} is lost ({}) while rank {} waits for it: {}; restart all ranks, and "
+          fmt::format("rank {} is lost ({}) while rank {} waits for {}: {}; restart all ranks, and "
                       "look at how rank {} ended",
-                      lost, reason, w.rank, describe(*detail), lost),
+                      detail->rank, loss.how, w.rank, role, describe(*detail), detail->rank),
           *detail};
 }
 

@@ -19,12 +19,22 @@ namespace tandem::symm {
 /// What a wait still needs from a rank, empty when nothing.
 using Awaited = std::function<std::optional<WaitDetail>(int rank)>;
 
+/// Why a rank will never deliver, empty while it may. Where it is another that is gone, the one
+/// that receives for it on this machine, `by` is that one.
+struct Loss {
+  std::string_view how = {};
+  int by = -1;
+  Loss() = default;
+  Loss(const char* text) : how(text) {}
+  Loss(std::string_view text, int culprit = -1) : how(text), by(culprit) {}
+  [[nodiscard]] bool empty() const { return how.empty(); }
+};
+
 struct Wait {
   const std::function<bool()>& ready;  ///< reads awaited words with seq_cst loads
   const Awaited& awaited;
-  /// Why a rank will never deliver ("its process died"), empty while it may. `ask_kernel` is true
-  /// where a system call may be spent on the answer.
-  const std::function<std::string_view(int rank, bool ask_kernel)>& gone;
+  /// Whether a rank is lost. `ask_kernel` is true where a system call may be spent on the answer.
+  const std::function<Loss(int rank, bool ask_kernel)>& gone;
   Doorbell& bell;               ///< of the rank that waits
   const FailureRecord& record;  ///< ends the wait when published
   Remote* remote = nullptr;     ///< told that a core is free while the thread sleeps; may be null

@@ -87,7 +87,7 @@ void Window::ship(int machine, Cargo cargo, CargoSource source) {
   world_->remote_->ship(machine, cargo, std::move(source));
 }
 
-std::string_view Window::gone(int rank, bool ask_kernel) const {
+Loss Window::gone(int rank, bool ask_kernel) const {
   if (rank == rank_) return {};
   if (memory_->has_left(rank)) return "it destroyed its end of the window";
   return world_->gone(rank, ask_kernel);
@@ -95,7 +95,7 @@ std::string_view Window::gone(int rank, bool ask_kernel) const {
 
 Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
                     platform::Deadline deadline, Waiter waiter) {
-  const std::function<std::string_view(int, bool)> why_gone = [this](int r, bool ask_kernel) {
+  const std::function<Loss(int, bool)> why_gone = [this](int r, bool ask_kernel) {
     return gone(r, ask_kernel);
   };
   const Status status =

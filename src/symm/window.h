@@ -19,6 +19,7 @@
 #include "platform/deadline.h"
 #include "platform/park.h"
 #include "symm/remote.h"
+#include "symm/waiting.h"
 #include "symm/window_memory.h"
 #include "tandem/status.h"
 
@@ -109,7 +110,7 @@ class Window {
 
   Window(std::shared_ptr<World> world, std::shared_ptr<WindowMemory> memory,
          const WindowSpec& spec);
-  [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
+  [[nodiscard]] Loss gone(int rank, bool ask_kernel) const;
 
   std::shared_ptr<World> world_;
   std::shared_ptr<WindowMemory> memory_;  // null where it was never made on all ranks

@@ -119,7 +119,7 @@ void World::tell_failure(const Status& failure, std::uint64_t window, bool refus
            bytes_of(FailureText::of(failure, refused)));
 }
 
-std::string_view World::gone(int rank, bool ask_kernel) const {
+Loss World::gone(int rank, bool ask_kernel) const {
   if (rank == rank_) return {};
   // Acquire: pairs with the releases in take_place(), ~World() and mark_ended().
   switch (memory_->entry(rank).state.load(std::memory_order_acquire)) {
@@ -139,7 +139,7 @@ std::string_view World::gone(int rank, bool ask_kernel) const {
     // one that has yet to join has none. Acquire: as above.
     const RankState state = memory_->entry(receiver).state.load(std::memory_order_acquire);
     if (state == RankState::absent || memory_->file().locked(receiver)) return {};
-    return receiver_lost_[static_cast<std::size_t>(rank)];
+    return {"its process ended", receiver};
   }
   if (!ask_kernel || !memory_->locks() || memory_->file().locked(rank)) return {};
   return "its process ended";
@@ -224,11 +224,7 @@ Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::mill
   world->link_ = seat.link;
   world->inbox_ = std::move(seat.inbox);
   world->remote_ = std::move(seat.remote);
-  for (int r = 0; r < world->size(); ++r) {
-    world->receiver_lost_.push_back(
-        fmt::format("rank {}, which receives for this machine what it sends, ended",
-                    seat.machines.receiver(seat.machines.own(), r)));
-  }
+  world->by_network_ = true;
   if (Status s = world->take_place(); !s.ok()) return s;
   if (Status s = world->exchange(Collective::join, Terms{}).status(); !s.ok()) return s;
   return world;

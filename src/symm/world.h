@@ -52,7 +52,7 @@ class World : public std::enable_shared_from_this<World> {
   /// The network between its machines, as measured; the same on every rank.
   [[nodiscard]] const Link& link() const { return link_; }
   /// Whether its ranks could be on several machines (join_machines()), even if they are not.
-  [[nodiscard]] bool meets_by_network() const { return !receiver_lost_.empty(); }
+  [[nodiscard]] bool meets_by_network() const { return by_network_; }
 
   /// Polling limit for `threads` busy threads per rank: zero when the threads of all ranks of this
   /// machine together outnumber the cores that they may use.
@@ -105,7 +105,7 @@ class World : public std::enable_shared_from_this<World> {
   /// Publishes the first failure of the world; returns the one that stands.
   Status fail(const Status& failure);
   /// Why a rank will never do anything again, empty while it may.
-  [[nodiscard]] std::string_view gone(int rank, bool ask_kernel) const;
+  [[nodiscard]] Loss gone(int rank, bool ask_kernel) const;
   /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.
   void tell(int peer, const Note& note, std::span<const std::byte> text);
   void tell_all(const Note& note, std::span<const std::byte> text);
@@ -118,13 +118,13 @@ class World : public std::enable_shared_from_this<World> {
   const std::chrono::milliseconds timeout_;
   const int process_;  // a child forked by this rank must not speak for it
   bool placed_ = false;
+  bool by_network_ = false;
   Link link_;
-  std::shared_ptr<Inbox> inbox_;            // null on one machine, as remote_
-  std::vector<std::string> receiver_lost_;  // by rank of another machine: what gone() says
-  std::mutex collective_;                   // one collective call of this rank at a time
-  std::uint32_t exchanges_ = 0;             // ever begun
-  std::size_t next_offset_ = 0;             // rank 0's: where the next window begins; never reused
-  std::shared_ptr<Remote> remote_;          // ends before what it serves
+  std::shared_ptr<Inbox> inbox_;    // null on one machine, as remote_
+  std::mutex collective_;           // one collective call of this rank at a time
+  std::uint32_t exchanges_ = 0;     // ever begun
+  std::size_t next_offset_ = 0;     // rank 0's: where the next window begins; never reused
+  std::shared_ptr<Remote> remote_;  // ends before what it serves
 };
 
 /// One world of `size` thread ranks in this process.

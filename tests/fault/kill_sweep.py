@@ -28,6 +28,7 @@ MPI_PHASES = {True: ["initialising", *PHASES[1:]], False: PHASES[1:]}
 TEARDOWN = PHASES[4:]
 DEADLINE = 60.0  # seconds, of every wait of a job
 EARLY_DEADLINE = 3.0  # where nothing but the deadline need end it
+MPIEXEC = os.environ.get("TANDEM_MPIEXEC", "mpiexec")
 CRASH_WORDS = ["SIGSEGV", "SIGABRT", "SIGBUS", "terminate called", "Sanitizer"]
 LIMIT = 100.0  # seconds until a job hangs: beyond its deadline, so that this is not taken for it
 
@@ -40,7 +41,7 @@ class Setting:
         kind, _, count = text.partition(":")
         self.kind, self.ranks = kind, int(count or 4)
         self.mpi = kind.startswith("mpi")
-        self.mpi_ends = kind in ("mpi", "mpich")  # the others with the one that died
+        self.mpi_ends = kind == "mpi"  # the others with the one that died
         # Ranks that end without MPI_Finalize() leave files of the MPI's, if it does not end the job.
         self.not_ours = ("ompi.", "vader_segment.") if self.mpi and not self.mpi_ends else ()
         self.build = build
@@ -54,16 +55,10 @@ class Setting:
                     tests / "fault_rank", *arguments]
         if self.kind == "parent":
             return [tests / "fault_rank", "--parent", self.ranks, *arguments]
-        program = tests / ("fault_rank_mpich" if self.kind.startswith("mpich") else "fault_rank_mpi")
-        return [*self.mpiexec(), "-n", self.ranks, program, *arguments]
-
-    def mpiexec(self):
-        """With `-alive`, the MPI is told to let a job live when one of its ranks has died."""
-        alive = self.kind.endswith("-alive")
-        if self.kind.startswith("mpich"):
-            return ["mpiexec.mpich", *(["-disable-auto-cleanup"] if alive else [])]
-        return ["mpiexec", "--oversubscribe", "--bind-to", "none",
-                *(["--enable-recovery"] if alive else [])]
+        # Open MPI ends a job when one of its ranks dies, unless it is told not to.
+        alive = [] if self.mpi_ends else ["--enable-recovery"]
+        return [MPIEXEC, "--oversubscribe", "--bind-to", "none", *alive, "-n", self.ranks,
+                tests / "fault_rank_mpi", *arguments]
 
 
 class Job:
@@ -219,8 +214,8 @@ def main():
         description="Kills ranks at random moments and looks at what becomes of the others.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="A setting is what starts the ranks and how many: launch:N (tandem launch), parent:N\n"
-               "(a parent that tells nobody), mpi (2 × 2 ranks, the MPI ends the others), mpi-alive\n"
-               "(told not to), mpich, mpich-alive. The whole: --count 200 with the default settings.")
+               "(a parent that tells nobody), mpi (2 × 2 ranks; mpirun ends the others), mpi-alive\n"
+               "(mpirun is told not to). The whole: --count 200 with the default settings.")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/dev"),
                         help="build folder (build/dev)")
     parser.add_argument("--count", type=int, default=200, help="jobs of each setting (200)")
@@ -228,11 +223,15 @@ def main():
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TANDEM_TEST_SEED", 1)),
                         help="of everything that is drawn (TANDEM_TEST_SEED, or 1)")
     parser.add_argument("--settings", default="launch:2,launch:3,launch:8,parent:2,parent:3,parent:8,"
-                        "mpi-alive", help="comma-separated")
+                        "mpi,mpi-alive", help="comma-separated")
     parser.add_argument("--verbose", action="store_true", help="a line for each job")
     options = parser.parse_args()
     print(f"seed {options.seed}")
     failed = 0
+    if "mpi" in options.settings and "Open" not in subprocess.run(
+            [MPIEXEC, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout:
+        print(f"{MPIEXEC} is not Open MPI's: the settings with MPI need its options")
+        return 77
     for text in options.settings.split(","):
         failed += sweep(Setting(text, options.build.resolve()), options)
     return 1 if failed else 0

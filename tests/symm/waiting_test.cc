@@ -26,7 +26,7 @@ struct Scene {
     if (delivered || r != 1) return std::nullopt;
     return WaitDetail{.rank = 1, .call = 2, .expected = 3, .seen = 0};
   };
-  std::function<std::string_view(int, bool)> gone = [](int, bool) { return std::string_view(); };
+  std::function<Loss(int, bool)> gone = [](int, bool) { return Loss(); };
 
   Status wait_for(milliseconds limit) {
     return wait({.ready = ready,
@@ -57,6 +57,19 @@ TEST(Waiting, OnlyAwaitedRanksCanBeLost) {
     return r == 2 ? std::string_view("it left") : std::string_view();
   };
   EXPECT_EQ(scene.wait_for(milliseconds(120)).code(), StatusCode::kTimeout);
+}
+
+TEST(Waiting, WhoIsLostIsNamedNotWhomItReceivesFor) {
+  Scene scene;
+  scene.gone = [](int r, bool) { return r == 1 ? Loss("its process ended", 2) : Loss(); };
+  const Status status = scene.wait_for(milliseconds(5000));
+  ASSERT_EQ(status.code(), StatusCode::kPeerLost);
+  EXPECT_EQ(status.wait()->rank, 2);
+  EXPECT_EQ(
+      status.message(),
+      "rank 2 is lost (its process ended) while rank 0 waits for rank 1, for which it "
+      "receives: call 2, expected counter 3, seen 0; restart all ranks, and look at how rank 2 "
+      "ended");
 }
 
 TEST(Waiting, TheKernelIsAskedOncePerSliceAndOnlyAboutAwaitedRanks) {
