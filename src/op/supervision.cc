@@ -120,7 +120,7 @@ LaunchReport supervise(platform::ProcessGroup& group, platform::SignalInbox& inb
   LaunchReport report;
   Escalation escalation(group);
   Requests requests(group, inbox, escalation);
-  while (!group.gone()) {
+  do {  // at least once: ranks that are quick have all ended when they have all been started
     for (const platform::ProcessEnd& end : group.wait(escalation.next(), inbox.descriptor())) {
       // A rank that ended before it joined holds no lock for the others to miss.
       symm::mark_ended(fd, size, end.index);
@@ -135,7 +135,7 @@ LaunchReport supervise(platform::ProcessGroup& group, platform::SignalInbox& inb
     requests.pass_on();
     if (group.running() == 0) escalation.begin(kGrace);
     escalation.step();
-  }
+  } while (!group.gone());
   report.interrupted = requests.interrupted();
   return report;
 }

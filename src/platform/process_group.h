@@ -41,7 +41,7 @@ class ProcessGroup {
   Status start(const std::vector<ProcessSpec>& specs, int inherited);
   /// Processes of the specs that have not ended.
   [[nodiscard]] int running() const { return running_; }
-  /// Whether these and all that they started have ended.
+  /// Whether these and all that they started have ended; wait() may still have to tell of it.
   [[nodiscard]] bool gone() const { return socket_ < 0; }
   /// The ends of processes since the last call. Waits for one, for gone(), for `other` to become
   /// readable (-1: for nothing else), or until the moment.

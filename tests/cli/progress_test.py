@@ -24,7 +24,7 @@ class ProgressBar(CommandTest):
         terminal.shows(2, "% ")
         wide = len(terminal.text)
         terminal.resize(25)
-        terminal.shows(terminal.text.count("\r") + 3, "\r")
+        terminal.shows(terminal.text.count("\r") + 6, "\r")
         narrow = len(terminal.text)
         terminal.resize(4)
         terminal.says("ended 0")
@@ -35,7 +35,6 @@ class ProgressBar(CommandTest):
             self.assertGreater(len(drawn), 3 if begin else 1, terminal.text)
             for line in drawn[2 if begin else 0:]:
                 self.assertLess(len(line), columns, terminal.text)
-                self.assertIn("%"[:columns], line + "%")
 
     def test_a_dumb_terminal_gets_plain_text(self):
         for term in ("dumb", ""):

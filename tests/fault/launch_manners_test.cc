@@ -181,6 +181,18 @@ TEST_F(LaunchManners, EndsAreSeenWhateverTheCallerDoesWithSigchld) {
   }
 }
 
+TEST_F(LaunchManners, EndsThatComeAllAtOnceAreSeen) {
+  // Stopped at some moment of its start, the launcher hears all that has happened in one go.
+  for (int i = 0; i < 40; ++i) {
+    const pid_t launcher = start_launch(shell(2, "exit 7"));
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
+    kill(launcher, SIGSTOP);
+    std::this_thread::sleep_for(milliseconds(30));
+    kill(launcher, SIGCONT);
+    EXPECT_EQ(finish(launcher), 7);
+  }
+}
+
 std::vector<std::string> descriptors() {
   std::vector<std::string> all;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
