@@ -14,7 +14,7 @@
 
 #include "platform/local_socket.h"
 #include "platform/memory.h"
-#include "platform/process.h"
+#include "platform/process_group.h"
 #include "platform/shared_memory.h"
 
 namespace tandem::platform {
@@ -71,9 +71,9 @@ TEST(Descriptor, SocketsAndWhatTheyCarryAreNeverStandard) {
               const auto name = random_name();
               static auto listener = LocalListener::create(*name);
               static LocalSocket out;
-              if (!listener.ok() || !out.connect(*name)) return false;
-              static auto in = listener->accept(Deadline::after(seconds(20)));
-              if (!in.ok() || !in->send_descriptor(out.fd()).ok()) return false;
+              if (!listener.ok() || !out.connect(*name).ok()) return false;
+              static auto in = listener->accept();
+              if (!in.ok() || !*in || !(*in)->send_descriptor(out.fd()).ok()) return false;
               const auto got = out.receive_descriptor(Deadline::after(seconds(20)));
               return got.ok() && *got > 2;
             }),
@@ -83,7 +83,7 @@ TEST(Descriptor, SocketsAndWhatTheyCarryAreNeverStandard) {
 TEST(Descriptor, HandlesOfProcessesAreNeverStandard) {
   EXPECT_EQ(taken_by([] {
               static ProcessGroup group;
-              return group.start({.command = {"sleep", "60"}}).ok() && standard_open() == 0;
+              return group.start({{.command = {"sleep", "60"}}}, -1).ok() && standard_open() == 0;
             }),
             0);
 }

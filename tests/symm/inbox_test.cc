@@ -170,18 +170,17 @@ TEST(Inbox, WhereCargoLandsStaysThereWhileItComes) {
 
 TEST(Inbox, ExchangesComeOneAfterTheOther) {
   Scene s;
-  Terms terms{};
-  terms[0] = 7;
+  const Offer offer = Offer::of(Collective::barrier, Terms{7});
   Note note{.kind = NoteKind::exchange};
   for (std::uint32_t number : {0u, 2u, ~0u}) {
     note.number = number;
-    EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms))) << number;
+    EXPECT_FALSE(s.inbox.act(2, note, bytes_of(offer))) << number;
   }
   note.number = 1;
-  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms).first(8)));
-  EXPECT_TRUE(s.inbox.act(2, note, bytes_of(terms)));
-  EXPECT_EQ(s.memory->entry(2).terms[1][0], 7);
-  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(terms)));
+  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(offer).first(8)));
+  EXPECT_TRUE(s.inbox.act(2, note, bytes_of(offer)));
+  EXPECT_EQ(s.memory->entry(2).offers[1].terms[0], 7);
+  EXPECT_FALSE(s.inbox.act(2, note, bytes_of(offer)));
 }
 
 TEST(Inbox, AFailureMustBeOne) {
@@ -199,7 +198,7 @@ TEST(Inbox, AFailureMustBeOne) {
 
 TEST(Inbox, LeavesAsTheDestructorsWould) {
   Scene s;
-  (void)s.window->failure().publish({StatusCode::kTimeout, "late"});
+  (void)s.window->failure().publish(0, FailureText::of({StatusCode::kTimeout, "late"}));
   std::vector<NoteKind> told;
   s.inbox.leave([&](const Note& note, std::span<const std::byte>) { told.push_back(note.kind); });
   // The failure first, or others would take this rank for the culprit.
