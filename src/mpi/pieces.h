@@ -43,9 +43,9 @@ class Pieces {
   [[nodiscard]] Piece operator[](std::uint64_t index) const;
 
  private:
-  std::int64_t rows_ = 0, group_ = 1;               // of the rectangle, of a piece
-  std::uint64_t row_bytes_ = 0, width_ = 1;         // of the rectangle, of a piece
-  std::uint64_t extra_bytes_ = 0, most_ = 1;        //
+  std::int64_t rows_ = 0, group_ = 1;        // of the rectangle, of a piece
+  std::uint64_t row_bytes_ = 0, width_ = 1;  // of the rectangle, of a piece
+  std::uint64_t extra_bytes_ = 0, most_ = 1;
   std::uint64_t groups_ = 0, across_ = 0, extras_ = 0;  // pieces: downwards, along a row, extra
 };
 
