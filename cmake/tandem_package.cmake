@@ -31,10 +31,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandem-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/tandem-config.cmake
               ${PROJECT_BINARY_DIR}/tandem-config-version.cmake DESTINATION ${package_dir})
 
-# Users of the archive link what it uses, users of a shared library do not.
-set(pc_requires Requires)
+# Users of the archive link what it uses, users of a shared library do not. By name, not as
+# Requires: `pkg-config --static` would follow that into what a static hwloc needs (libudev), of
+# which an ordinary system has nothing to link.
+string(JOIN " " pc_uses -lfmt ${HWLOC_LDFLAGS} -pthread)
+set(pc_libs "-ltandem ${pc_uses}")
+set(pc_libs_private "")
 if(BUILD_SHARED_LIBS)
-  set(pc_requires Requires.private)
+  set(pc_libs -ltandem)
+  set(pc_libs_private ${pc_uses})
 endif()
 # Relative, so that `cmake --install --prefix` elsewhere still gives a true file.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

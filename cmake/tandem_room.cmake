@@ -21,12 +21,19 @@ if(TANDEM_SANITIZE)
   target_link_options(tandem_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
+# Only what is marked TANDEM_API or TANDEM_INTERNAL_API leaves a shared library.
+function(tandem_hide_names target)
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
 function(tandem_room name)
   cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;SOURCES" ${ARGN})
   add_library(tandem_${name} OBJECT ${ROOM_SOURCES})
   target_include_directories(tandem_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(tandem_${name} PRIVATE tandem_flags)
+  tandem_hide_names(tandem_${name})
   target_link_libraries(tandem_${name} PUBLIC ${ROOM_LIBRARIES})
   foreach(other IN LISTS ROOM_USES)
     target_link_libraries(tandem_${name} PUBLIC tandem_${other})

@@ -73,7 +73,7 @@ class Plan {
     while (at_ < left_.size()) {
       const Entry& entry = left_[at_++];
       const Job job = job_of(job_, entry.shape);
-      if (Status s = check_memory(job, bench_bytes(job)); !s.ok()) {
+      if (Status s = check_memory(job, bench_bytes(job), job.processes()); !s.ok()) {
         skipped_.push_back(fmt::format("skipped {}: {}", entry.shape.text(), s.message()));
         passed_ += entry.cost.all;
         continue;

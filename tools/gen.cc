@@ -17,6 +17,7 @@
 #include "progress.h"
 #include "report.h"
 #include "report_json.h"
+#include "tandem/system.h"
 #include "verification.h"
 
 namespace tandem::tool {
@@ -24,8 +25,8 @@ namespace {
 
 /// Of use: no part of the library takes more threads than kMost.
 int cores() {
-  constexpr unsigned kMost = 1024;
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, kMost));
+  constexpr int kMost = 1024;
+  return std::min(default_compute_threads(), kMost);
 }
 
 /// Element (i, j) of a random matrix does not depend on the others: rows are shared out.
@@ -181,7 +182,7 @@ bool can_reuse(const Job& job, Manifest& manifest) {
 }
 
 Outcome generate_or_keep(const Job& job) {
-  if (Status s = check_memory(job, gen_bytes(job)); !s.ok()) return failed(s);
+  if (Status s = check_memory(job, gen_bytes(job), 1); !s.ok()) return failed(s);
   Manifest manifest = manifest_of(job);
   const bool reused = job.reuse && can_reuse(job, manifest);
   if (!reused) {

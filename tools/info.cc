@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `tandem info`: what this machine has and what Tandem makes of it.
+#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -38,6 +39,18 @@ std::string size_text(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", value / (kKiB * kKiB * kKiB));
 }
 
+/// "default compute threads: 2 = min(8 cores allowed, quota 2.0)"
+std::string threads_text(const SystemInfo& s) {
+  const std::string cores = counted(s.cores_allowed, "core") + " allowed";
+  return fmt::format("default compute threads: {} = {}", s.default_compute_threads,
+                     s.cpu_quota > 0 ? fmt::format("min({}, quota {:#})", cores, std::round(s.cpu_quota * 100) / 100)
+                                     : cores + ", no quota");
+}
+
+std::string limit_text(std::int64_t bytes, const std::string& whose) {
+  return bytes > 0 ? fmt::format("{} ({})", size_text(bytes), whose) : std::string("no limit");
+}
+
 std::string info_text(const SystemInfo& s) {
   std::string text = fmt::format("tandem {}\n", s.version);
   const auto line = [&text](std::string_view label, const std::string& value) {
@@ -47,13 +60,15 @@ std::string info_text(const SystemInfo& s) {
   line("Cores", fmt::format("{}, with {}; this process may use {} ({})", s.cores,
                             counted(s.hardware_threads, "hardware thread"), s.affinity.size(),
                             ranges(s.affinity)));
+  line("Threads", threads_text(s));
   line("Caches", fmt::format("L1d {}, L2 {} per core, L3 {} per group", size_text(s.l1d_bytes),
                              size_text(s.l2_bytes), size_text(s.l3_bytes)));
   line("NUMA nodes", fmt::format("{}", s.numa_nodes));
   line("Memory",
-       fmt::format(
-           "{}, {} available, {}", size_text(s.memory_total), size_text(s.memory_available),
-           s.memory_limit > 0 ? size_text(s.memory_limit) + " at most" : std::string("no limit")));
+       fmt::format("{}, {} available", size_text(s.memory_total), size_text(s.memory_available)));
+  line("Memory limits",
+       fmt::format("container {}, process {}", limit_text(s.container_memory_limit, s.container),
+                   limit_text(s.process_memory_limit, s.process_memory_limit_name)));
   line("Instruction sets", fmt::format("{}", fmt::join(s.instruction_sets, " ")));
   line("MPI", mpi_description());
   text += "Kernels\n";

@@ -87,20 +87,32 @@ Result<std::optional<int>> launched_size() {
   return std::optional<int>(value);
 }
 
-Status check_memory(const Job& job, double bytes) {
+Status check_memory(const Job& job, double bytes, int processes) {
   const SystemInfo system = system_info();
-  double available = static_cast<double>(system.memory_available);
-  const bool limited =
-      system.memory_limit > 0 && static_cast<double>(system.memory_limit) < available;
-  if (limited) available = static_cast<double>(system.memory_limit);
-  if (available <= 0 || bytes <= available) return {};
-  return {
-      StatusCode::kOutOfMemory,
-      fmt::format("M = {}, K = {}, N = {} on {} {} at least {:.0f} MiB of memory, but {} {:.0f} "
-                  "MiB; use smaller shapes or fewer ranks, or free memory",
-                  job.m, job.k, job.n, job.ranks, job.ranks == 1 ? "rank needs" : "ranks need",
-                  bytes / kMiB, limited ? "this process is limited to" : "there are",
-                  available / kMiB)};
+  const auto refuse = [&](double needed, std::string_view whose, double limit) {
+    return Status(
+        StatusCode::kOutOfMemory,
+        fmt::format("M = {}, K = {}, N = {} on {} {} at least {:.0f} MiB of memory, but {} {:.0f} "
+                    "MiB; use smaller shapes or fewer ranks, or free memory",
+                    job.m, job.k, job.n, job.ranks, job.ranks == 1 ? "rank needs" : "ranks need",
+                    needed / kMiB, whose, limit / kMiB));
+  };
+  const auto available = static_cast<double>(system.memory_available);
+  const auto container = static_cast<double>(system.container_memory_limit);
+  if (container > 0 && container < available && bytes > container) {
+    return refuse(bytes, fmt::format("the container {} is limited to", system.container),
+                  container);
+  }
+  if (available > 0 && bytes > available) return refuse(bytes, "there are", available);
+  // Each process has a limit of its own.
+  const auto process = static_cast<double>(system.process_memory_limit);
+  if (process > 0 && bytes > process * processes) {
+    return refuse(bytes,
+                  fmt::format("{} limits {} to", system.process_memory_limit_name,
+                              processes == 1 ? "this process" : "their processes"),
+                  process * processes);
+  }
+  return {};
 }
 
 double run_bytes(const Job& job) {

@@ -48,6 +48,7 @@ struct Job {
   Transfer transfer = Transfer::pull;
   TransportSpec transport;
   int compute_threads = 1, comm_threads = 1;
+  bool default_threads = false;  ///< nobody asked for so many compute threads
   std::int64_t tile_m = 0, tile_k = 0;
   Workspace workspace = Workspace::full;
   std::int64_t stage_rows = 0;
@@ -71,6 +72,7 @@ struct Job {
   /// Whether all of C is compared with the reference; by default where that takes a minute or less.
   [[nodiscard]] bool verifies_whole() const;
   [[nodiscard]] StreamOptions stream_options() const;
+  [[nodiscard]] int processes() const { return thread_ranks ? 1 : ranks; }
 };
 
 /// m rows over the ranks, as even as possible, larger shards first.
@@ -80,10 +82,11 @@ struct Job {
 /// Errors: kInvalidArgument when a variable is not a number.
 [[nodiscard]] Result<std::optional<int>> launched_size();
 
-/// Whether `bytes` for all ranks of the job together can be had. Each rank's own allocations are
+/// Whether `bytes` for all ranks of the job together, which are so many processes of this machine,
+/// can be had. Each rank's own allocations are
 /// checked by the library too, but only the job knows that all ranks come at once.
 /// Errors: kOutOfMemory.
-Status check_memory(const Job& job, double bytes);
+Status check_memory(const Job& job, double bytes, int processes);
 
 /// Bytes that all ranks hold at least: inputs, outputs, packed weights and windows.
 [[nodiscard]] double run_bytes(const Job& job);

@@ -77,7 +77,7 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
   app.add_option("--tile-k", o.tile_k, "columns of a tile of A (default 0: automatic)")
       ->check(integer_in(0, kMaxSize));
   app.add_option("--compute-threads", o.compute_threads,
-                 "threads that multiply, per rank (default: cores / ranks)")
+                 "threads that multiply, per rank (default: cores / ranks, or CPU quota / ranks)")
       ->check(integer_in(1, kMostThreads));
   app.add_option("--comm-threads", o.comm_threads, "communication lanes per rank (default 1)")
       ->check(integer_in(1, kMaxLanes));

@@ -178,14 +178,16 @@ Status settle_devices(const JobOptions& o, Job& job) {
   return {};
 }
 
-/// Cores per rank, of those that `ranks` share. Hardware threads of one core share its multipliers:
-/// they count once.
-int default_compute_threads(const JobOptions& o, int ranks) {
-  if (o.devices) return std::min(devices().cores_each, kMostThreads);
-  const SystemInfo system = system_info();
-  const int threads = std::max(1, system.hardware_threads);
-  const int usable = static_cast<int>(system.affinity.size()) * std::max(1, system.cores) / threads;
-  return std::clamp(usable / ranks, 1, kMostThreads);
+/// As many as the rank's cores, or its share of them, and its share of the quota.
+int compute_threads(const JobOptions& o, const Job& job) {
+  if (o.compute_threads) return *o.compute_threads;
+  int neighbours = job.ranks, sharers = job.ranks;
+  if (job.transport.kind == TransportKind::mpi) {
+    neighbours = mpi_place()->neighbours;
+    sharers = mpi_place()->sharers;
+  }
+  const int threads = default_compute_threads(neighbours, o.devices ? 1 : sharers);
+  return std::min(o.devices ? std::min(devices().cores_each, threads) : threads, kMostThreads);
 }
 
 }  // namespace
@@ -277,11 +279,9 @@ Result<Job> resolve(Verb verb, const Operator& op, const JobOptions& o) {
     if (!link.ok()) return link.status();
     job.transport.link = *link;
   }
-  int sharers = job.ranks;
-  if (job.transport.kind == TransportKind::mpi) sharers = mpi_place()->sharers;
   job.thread_ranks = o.ranks_as == "thread";
-  job.compute_threads =
-      o.compute_threads ? *o.compute_threads : default_compute_threads(o, sharers);
+  job.compute_threads = compute_threads(o, job);
+  job.default_threads = !o.compute_threads;
   job.comm_threads = o.comm_threads;
   job.tile_m = o.tile_m;
   job.tile_k = o.tile_k;

@@ -24,24 +24,25 @@ namespace {
 bool started = false;
 MpiPlace own_place;
 
-/// How many ranks of this machine have the same cores to choose from: all of them unless mpirun
-/// binds each to its own.
-int count_sharers(int rank) {
+/// How many ranks this machine has, and how many of them have the same cores to choose from: all of
+/// them unless mpirun binds each to its own.
+void count_neighbours(MpiPlace& place) {
   constexpr std::size_t kCpus = 4096;
   std::vector<char> own(kCpus), all;
   for (int cpu : system_info().affinity) own[static_cast<std::size_t>(cpu) % kCpus] = 1;
   MPI_Comm machine = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine);
-  int size = 1, sharers = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &machine);
+  int size = 1;
   MPI_Comm_size(machine, &size);
   all.resize(kCpus * static_cast<std::size_t>(size));
   MPI_Allgather(own.data(), kCpus, MPI_CHAR, all.data(), kCpus, MPI_CHAR, machine);
+  place.neighbours = size;
+  place.sharers = 0;
   for (int r = 0; r < size; ++r) {
     const char* other = all.data() + kCpus * static_cast<std::size_t>(r);
-    sharers += std::memcmp(own.data(), other, kCpus) == 0 ? 1 : 0;
+    place.sharers += std::memcmp(own.data(), other, kCpus) == 0 ? 1 : 0;
   }
   MPI_Comm_free(&machine);
-  return sharers;
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ Result<MpiPlace> mpi_place() {
   started = true;
   MPI_Comm_rank(MPI_COMM_WORLD, &own_place.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &own_place.size);
-  own_place.sharers = count_sharers(own_place.rank);
+  count_neighbours(own_place);
   return own_place;
 }
 

@@ -13,7 +13,8 @@ namespace tandem::tool {
 
 struct MpiPlace {
   int rank = 0, size = 1;
-  int sharers = 1;  ///< ranks that may use the same cores as this one, itself included
+  int neighbours = 1;  ///< ranks of this machine, this one included
+  int sharers = 1;     ///< of these, ranks that may use the same cores as this one
 };
 
 /// Starts MPI when asked for the first time. Errors: kUnsupported (a build without MPI, or an MPI

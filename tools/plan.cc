@@ -33,8 +33,7 @@ struct Rate {
 /// ranks as a machine of the plan has, so that what they share is shared.
 Result<Rate> measure_rate(const PlanOptions& o, DType type, std::int64_t n) {
   constexpr std::int64_t kEnough = 2048;  // larger B leaves the caches anyhow
-  const SystemInfo system = system_info();
-  const int fit = std::max(1, system.cores / o.compute_threads);
+  const int fit = std::max(1, default_compute_threads() / o.compute_threads);
   const int ranks = static_cast<int>(std::min<std::int64_t>({o.ranks_per_node, fit, kMaxRanks}));
   auto worlds = World::threads(ranks);
   if (!worlds.ok()) return worlds.status();

@@ -152,6 +152,11 @@ Outcome on_processes(const Job& job, const std::vector<std::string>& arguments) 
   spec.devices = job.devices;
   spec.command = {self.string()};
   spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
+  // Bound to its cores, a rank would take those to be what all ranks share.
+  if (job.default_threads) {
+    spec.command.insert(spec.command.end(),
+                        {"--compute-threads", std::to_string(job.compute_threads)});
+  }
   if (outcomes_file) {
     spec.environment.push_back(
         fmt::format("{}=/proc/{}/fd/{}", kOutcomesVariable, getpid(), fileno(outcomes_file.get())));
@@ -191,7 +196,7 @@ Outcome run_ranks(const Job& job, const std::vector<std::string>& arguments, dou
   // The library knows every way in which a process can be one of several.
   const auto alone = World::from_environment();
   if (!alone.ok()) return failed(alone.status());
-  if (Status s = check_memory(job, bytes); !s.ok()) return failed(s);
+  if (Status s = check_memory(job, bytes, job.processes()); !s.ok()) return failed(s);
   return job.thread_ranks ? on_threads(job, body, job.timeout.value_or(alone->timeout()))
                           : on_processes(job, arguments);
 }

@@ -52,10 +52,10 @@ std::optional<Shape> parse_shape(const std::string& text) {
 Status Buffer::ensure(std::size_t bytes) {
   if (bytes <= memory_.size()) return {};
   memory_ = {};
-  auto made = platform::PageBuffer::create(bytes, /*huge=*/true);
+  auto made = platform::PageBuffer::create(bytes, /*huge=*/true, "a matrix");
   if (!made.ok()) return made.status();
   memory_ = std::move(made).value();
-  return {};
+  return memory_.touch();
 }
 
 Operands Problem::operands(DType type) const {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 
+#include "tandem/export.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 #include "tandem/stream_options.h"
@@ -45,7 +46,7 @@ struct AllGatherGemmCall {
 
 /// A prepared operator: weights bound, window slots allocated, threads parked. Call it many times.
 /// Thread-safety: one call at a time per operator; different operators may run concurrently.
-class AllGatherGemm {
+class TANDEM_API AllGatherGemm {
  public:
   /// Collective. Every rank passes the same options and weights of the same K and type (N may
   /// differ). `weights` is what pack() returned, or PackedWeights: a rank whose packing failed, or

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 
+#include "tandem/export.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 #include "tandem/stream_options.h"
@@ -73,7 +74,7 @@ enum class ActivationKind : std::uint8_t {
 
 /// A prepared operator: weights bound, window allocated, threads parked. Call it many times.
 /// Thread-safety: one call at a time per operator; different operators may run concurrently.
-class AllGatherGemmDequant {
+class TANDEM_API AllGatherGemmDequant {
  public:
   /// Collective. Weights are s8, packed with their bias; K, `activations` and the options agree on
   /// all ranks. Refusals and errors as AllGatherGemm::create().

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -26,9 +27,9 @@ struct Devices {
   int count = 0;
   int cores_each = 1;  ///< cores of the smallest device
 };
-[[nodiscard]] Devices devices();
+[[nodiscard]] TANDEM_API Devices devices();
 /// Errors: kInvalidArgument (none, too many, one twice, one that does not exist), with the remedy.
-[[nodiscard]] Status check_devices(const std::vector<int>& list);
+[[nodiscard]] TANDEM_API Status check_devices(const std::vector<int>& list);
 
 struct LaunchSpec {
   int size = 1;                          ///< number of ranks, 1..kMaxRanks
@@ -82,6 +83,6 @@ struct LaunchReport {
 /// One thread of a process at a time. Errors: kInvalidArgument (size, empty command, devices, no
 /// such program), kUnsupported (another thread is in it), kIo (cannot start), kTimeout (a program
 /// that its file system does not deliver), kOutOfMemory.
-[[nodiscard]] Result<LaunchReport> launch(const LaunchSpec& spec);
+[[nodiscard]] TANDEM_API Result<LaunchReport> launch(const LaunchSpec& spec);
 
 }  // namespace tandem

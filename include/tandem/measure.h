@@ -15,6 +15,7 @@
 
 #include "tandem/allgather_gemm.h"
 #include "tandem/allgather_gemm_dequant.h"
+#include "tandem/export.h"
 
 namespace tandem {
 
@@ -72,6 +73,6 @@ struct Measurement {
 
 /// Collective; the same spec on every rank. Each rank gets the same figures (of all ranks
 /// together), `peak_rss_mib` apart.
-[[nodiscard]] Result<Measurement> measure(const World& world, const MeasureSpec& spec);
+[[nodiscard]] TANDEM_API Result<Measurement> measure(const World& world, const MeasureSpec& spec);
 
 }  // namespace tandem

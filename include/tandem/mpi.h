@@ -21,6 +21,7 @@
 
 #include <mpi.h>
 
+#include "tandem/export.h"
 #include "tandem/world.h"
 
 namespace tandem::mpi {
@@ -49,10 +50,10 @@ inline constexpr int kHelloTag = 32767;
 /// Errors, on every rank: kUnsupported (MPI is not initialised, or grants too little),
 /// kInvalidArgument (communicator, size, timeout), kMismatch (ranks run different versions of
 /// Tandem), kTimeout, kIo (also: MPI has no communicators left), kOutOfMemory.
-[[nodiscard]] Result<World> make_world(MPI_Comm comm, WorldOptions options = {});
+[[nodiscard]] TANDEM_API Result<World> make_world(MPI_Comm comm, WorldOptions options = {});
 
 /// The MPI that the library was built with, and the thread level it grants this process, as in
 /// "Open MPI v4.1.4, thread level MPI_THREAD_MULTIPLE"; without the level before MPI_Init().
-[[nodiscard]] std::string describe();
+[[nodiscard]] TANDEM_API std::string describe();
 
 }  // namespace tandem::mpi

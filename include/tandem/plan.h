@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 #include "tandem/transport.h"
 #include "tandem/types.h"
@@ -33,8 +34,8 @@ enum class Bound : std::uint8_t {
   chunks,   ///< the CPU time of so many chunks
 };
 
-[[nodiscard]] std::string_view name(Wiring wiring);
-[[nodiscard]] std::string_view name(Bound bound);
+[[nodiscard]] TANDEM_API std::string_view name(Wiring wiring);
+[[nodiscard]] TANDEM_API std::string_view name(Bound bound);
 
 /// What is multiplied. All ranks bring the same number of rows.
 struct PlanShape {
@@ -101,7 +102,7 @@ struct Plan {
 /// the best the finest is taken, since a rate that was underestimated punishes coarse chunks.
 /// Thread-safe. Errors: kInvalidArgument with the value that was out of bounds.
 /// Source of the overlap that it models: the PTO AllGather + GEMM example; docs/protocol.md.
-[[nodiscard]] Result<Plan> make_plan(const PlanShape& shape, const PlanMachine& machine,
-                                     const PlanChoice& choice = {});
+[[nodiscard]] TANDEM_API Result<Plan> make_plan(const PlanShape& shape, const PlanMachine& machine,
+                                                const PlanChoice& choice = {});
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "tandem/export.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 
@@ -19,7 +20,7 @@ namespace tandem {
 /// a wrong element passes with a probability of at most 2^-33: the error of an s32 is a multiple of
 /// 2^31 at most, so of 2^64 values of that element's x at most 2^31 hide it. A wrong result passes
 /// only if each of its wrong rows does. Immutable; safe to share between threads.
-class ProductCheck {
+class TANDEM_API ProductCheck {
  public:
   /// `b` is s8 as `layout` says; `bias` has N entries, or none. Errors: kInvalidArgument.
   static Result<ProductCheck> create(ConstMatrix b, BLayout layout,

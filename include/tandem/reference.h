@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tandem/allgather_gemm_dequant.h"
+#include "tandem/export.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 
@@ -20,11 +21,12 @@ namespace tandem {
 /// Fills with pseudo-random values: reals in [-1, 1) rounded to a float type, or all of -128..127
 /// for s8. Element (i, j) depends only on `seed`, `row0 + i` and j: any part of a matrix can be
 /// made anywhere. Leaves s32 matrices alone, and views that no operator would take (null data).
-void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0 = 0);
+TANDEM_API void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0 = 0);
 
 /// C = A·B by the contract: f32 accumulation in K-blocks, rounded once to C's type. A is M×K, B as
 /// `layout` says, C M×N. `threads` share the rows. Bit-equal to the operators.
-Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads = 1);
+TANDEM_API Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c,
+                                 int threads = 1);
 
 /// An s8 problem for the integer oracle. Spans as in PackOptions, Dequantisation and
 /// AllGatherGemmDequantCall; `row_scale` has one entry per row of A, or none.
@@ -38,17 +40,18 @@ struct DequantReference {
 };
 
 /// C = dequantise(A·B + bias) from s64 sums, by the contract. C is f16, bf16, f32, s32 or s8.
-Status reference_gemm_dequant(const DequantReference& problem, Matrix c, int threads = 1);
+TANDEM_API Status reference_gemm_dequant(const DequantReference& problem, Matrix c,
+                                         int threads = 1);
 
 /// The last step alone: C = dequantise(sums), where `sums` is M × N in s32, bias included, and
 /// `row_scale` has M entries, or none. C as above.
-Status reference_dequantise(ConstMatrix sums, const Dequantisation& dequantisation,
-                            std::span<const float> row_scale, Matrix c, int threads = 1);
+TANDEM_API Status reference_dequantise(ConstMatrix sums, const Dequantisation& dequantisation,
+                                       std::span<const float> row_scale, Matrix c, int threads = 1);
 
 /// Rows of floats to s8 and a scale each, as AllGatherGemmDequant quantises on the way.
-Status reference_quantise(ConstMatrix a, Matrix q, std::span<float> row_scale);
+TANDEM_API Status reference_quantise(ConstMatrix a, Matrix q, std::span<float> row_scale);
 
-struct Comparison {
+struct TANDEM_API Comparison {
   std::int64_t elements = 0;
   std::int64_t different = 0;  ///< elements whose bits differ; any NaN equals any NaN
   std::int64_t first_row = -1, first_col = -1;
@@ -60,6 +63,6 @@ struct Comparison {
 };
 
 /// Compares two matrices of the same type and shape, bit for bit.
-[[nodiscard]] Result<Comparison> compare(ConstMatrix got, ConstMatrix expected);
+[[nodiscard]] TANDEM_API Result<Comparison> compare(ConstMatrix got, ConstMatrix expected);
 
 }  // namespace tandem

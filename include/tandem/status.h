@@ -12,6 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "tandem/export.h"
+
 namespace tandem {
 
 enum class StatusCode : std::uint8_t {
@@ -27,7 +29,7 @@ enum class StatusCode : std::uint8_t {
 };
 
 /// Short lower-case name of a code, for example "timeout".
-[[nodiscard]] std::string_view name(StatusCode code);
+[[nodiscard]] TANDEM_API std::string_view name(StatusCode code);
 
 /// What a failed wait was waiting for. `rank` is the rank that did not deliver.
 struct WaitDetail {

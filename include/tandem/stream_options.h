@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 #include "tandem/transport.h"
 #include "tandem/types.h"
@@ -25,8 +26,8 @@ enum class Workspace : std::uint8_t {
   direct,  ///< nothing but A itself: the caller writes it where acquire_input() says. Pull only
 };
 
-[[nodiscard]] std::string_view name(Workspace workspace);
-[[nodiscard]] std::optional<Workspace> parse_workspace(std::string_view text);
+[[nodiscard]] TANDEM_API std::string_view name(Workspace workspace);
+[[nodiscard]] TANDEM_API std::optional<Workspace> parse_workspace(std::string_view text);
 
 struct StreamOptions {
   std::int64_t max_rows = 0;  ///< capacity: most rows any one rank brings to a call; at least 1
@@ -48,7 +49,8 @@ struct StreamOptions {
 /// Bytes of a rank's window for an operator of these options. `a_type` is the type that travels
 /// (s8 where rows are quantised on the way), `row_scales` whether a scale per row does too.
 /// kInvalidArgument when the options are out of bounds.
-[[nodiscard]] Result<std::int64_t> workspace_bytes(int ranks, std::int64_t k, DType a_type,
-                                                   bool row_scales, const StreamOptions& options);
+[[nodiscard]] TANDEM_API Result<std::int64_t> workspace_bytes(int ranks, std::int64_t k,
+                                                              DType a_type, bool row_scales,
+                                                              const StreamOptions& options);
 
 }  // namespace tandem

@@ -11,13 +11,14 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 
 namespace tandem {
 
 enum class TransportKind : std::uint8_t { shm, sim, mpi };
 
-[[nodiscard]] std::string_view name(TransportKind kind);
+[[nodiscard]] TANDEM_API std::string_view name(TransportKind kind);
 
 /// One full-duplex link per rank: everything it sends shares the egress, everything it receives
 /// the ingress. A transfer of n bytes occupies both for n / bandwidth and arrives `latency` later.
@@ -37,9 +38,9 @@ struct TransportSpec {
 
 /// Parses "1Gbit/s,50us" or "800MB/s,1ms,jitter=200us,seed=7" (bandwidth first; bit/s or B/s with
 /// k, M, G; times in ns, us, ms, s).
-[[nodiscard]] Result<Link> parse_link(std::string_view text);
+[[nodiscard]] TANDEM_API Result<Link> parse_link(std::string_view text);
 
 /// The text that parse_link() reads back.
-[[nodiscard]] std::string to_string(const Link& link);
+[[nodiscard]] TANDEM_API std::string to_string(const Link& link);
 
 }  // namespace tandem

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tandem/export.h"
+
 namespace tandem {
 
 /// Element types. f16 is IEEE binary16, bf16 the upper half of binary32; both little-endian.
@@ -21,14 +23,14 @@ enum class BLayout : std::uint8_t { kn, nk };
 /// peer's window. Both give the same bits.
 enum class Transfer : std::uint8_t { pull, push };
 
-[[nodiscard]] std::size_t size_of(DType type);
-[[nodiscard]] std::string_view name(DType type);
-[[nodiscard]] std::string_view name(BLayout layout);
-[[nodiscard]] std::string_view name(Transfer transfer);
+[[nodiscard]] TANDEM_API std::size_t size_of(DType type);
+[[nodiscard]] TANDEM_API std::string_view name(DType type);
+[[nodiscard]] TANDEM_API std::string_view name(BLayout layout);
+[[nodiscard]] TANDEM_API std::string_view name(Transfer transfer);
 
 /// The inverse of name(); empty when the text names nothing.
-[[nodiscard]] std::optional<DType> parse_dtype(std::string_view text);
-[[nodiscard]] std::optional<BLayout> parse_b_layout(std::string_view text);
-[[nodiscard]] std::optional<Transfer> parse_transfer(std::string_view text);
+[[nodiscard]] TANDEM_API std::optional<DType> parse_dtype(std::string_view text);
+[[nodiscard]] TANDEM_API std::optional<BLayout> parse_b_layout(std::string_view text);
+[[nodiscard]] TANDEM_API std::optional<Transfer> parse_transfer(std::string_view text);
 
 }  // namespace tandem

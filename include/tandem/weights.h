@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "tandem/export.h"
 #include "tandem/matrix.h"
 #include "tandem/status.h"
 
@@ -30,7 +31,7 @@ struct PackOptions {
 };
 
 /// Immutable after creation; safe to share between operators, ranks and threads; copies share.
-class PackedWeights {
+class TANDEM_API PackedWeights {
  public:
   /// Packs `b`: K×N for BLayout::kn, N×K for BLayout::nk, type f16, bf16, f32 or s8. The source may
   /// be freed afterwards. Errors: kInvalidArgument (K or N below 1, null data, stride below

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "tandem/export.h"
 #include "tandem/status.h"
 
 namespace tandem {
@@ -33,7 +34,7 @@ struct WorldOptions {
 /// members (marked so) must be called in the same order on every rank; ranks that meet in
 /// different ones get kMismatch. In a process forked from a rank's all members return kUnsupported;
 /// a new world can be made there.
-class World {
+class TANDEM_API World {
  public:
   /// Makes a world of `size` thread ranks (1..kMaxRanks) and returns one handle per rank, in
   /// rank order. Hand each to a thread of its own: a collective call blocks until all join.

@@ -228,10 +228,11 @@ StreamOptions Experiment::options() const {
 
 Status Experiment::allocate() {
   const auto make = [](platform::PageBuffer& buffer, std::int64_t elements, DType type) {
-    auto made =
-        platform::PageBuffer::create(static_cast<std::size_t>(elements) * size_of(type), true);
-    if (made.ok()) buffer = std::move(made).value();
-    return made.status();
+    auto made = platform::PageBuffer::create(static_cast<std::size_t>(elements) * size_of(type),
+                                             true, "a measurement's matrix");
+    if (!made.ok()) return made.status();
+    buffer = std::move(made).value();
+    return buffer.touch();
   };
   const DType b_type = spec_.activations ? DType::s8 : spec_.a_type;
   const bool in_window = spec_.options.workspace == Workspace::direct;

@@ -65,8 +65,8 @@ Status Pipeline::allocate() {
   const std::size_t a_bytes = align(block::packed_a_bytes(kernel, blocking_));
   const std::size_t each = a_bytes + align(block::accumulator_bytes(kernel, blocking_));
   const int threads = options_.compute_threads;
-  auto memory =
-      platform::PageBuffer::create(each * static_cast<std::size_t>(threads), /*huge=*/true);
+  auto memory = platform::PageBuffer::create(each * static_cast<std::size_t>(threads),
+                                             /*huge=*/true, "the scratch of the compute threads");
   if (!memory.ok()) return memory.status();
   scratch_memory_ = std::move(memory).value();
   for (int t = 0; t < threads; ++t) {
@@ -79,6 +79,15 @@ Status Pipeline::allocate() {
   auto compute_team = platform::Team::create(threads - 1, "tandem-compute", world_->spin(threads));
   if (!compute_team.ok()) return compute_team.status();
   compute_team_ = std::move(compute_team).value();
+  // Each thread takes its own scratch, which then lies on its NUMA node.
+  const auto touch = [&](int thread) {
+    return scratch_memory_.touch(static_cast<std::size_t>(thread) * each, each);
+  };
+  compute_team_->start(threads - 1, [&touch](int member) { return touch(member + 1); });
+  // Guarded: nothing may leave this frame while the members use it.
+  const Status own = base::guarded([&] { return touch(0); });
+  const Status others = compute_team_->join();
+  if (Status touched = own.ok() ? others : own; !touched.ok()) return touched;
   // Lanes never poll between calls: they share the cores with the compute threads.
   auto lane_team = platform::Team::create(options_.comm_threads, "tandem-lane", platform::Spin{},
                                           platform::Pace::brief);

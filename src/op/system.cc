@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/guarded.h"
+#include "platform/cgroup.h"
 #include "platform/memory.h"
 #include "platform/topology.h"
 #include "tile/kernel.h"
@@ -84,19 +85,32 @@ SystemInfo read_system() {
   info.cores = static_cast<int>(machine.cores.size());
   info.hardware_threads = machine.hardware_threads;
   info.affinity = platform::allowed_cpus();
+  info.cores_allowed = platform::allowed_cores();
+  info.cpu_quota = platform::cpu_quota();
+  info.default_compute_threads = default_compute_threads();
   info.numa_nodes = static_cast<int>(machine.nodes.size());
   info.l1d_bytes = machine.caches.l1d;
   info.l2_bytes = machine.caches.l2;
   info.l3_bytes = machine.caches.l3;
   info.memory_total = memory.total;
   info.memory_available = memory.available;
-  info.memory_limit = memory.limit;
+  info.container_memory_limit = memory.container_limit;
+  info.container = memory.container;
+  info.process_memory_limit = memory.process_limit;
+  info.process_memory_limit_name = memory.process_limit_name;
   return info;
 }
 
 }  // namespace
 
 SystemInfo system_info() { return base::guarded_or(SystemInfo(), read_system); }
+
+int default_compute_threads(int ranks, int sharers) {
+  return base::guarded_or(1, [&] {
+    return platform::fitting_threads(platform::allowed_cores(), sharers > 0 ? sharers : ranks,
+                                     platform::cpu_quota(), ranks);
+  });
+}
 
 std::string version() { return TANDEM_VERSION; }
 

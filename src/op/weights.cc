@@ -136,8 +136,8 @@ Status check_packed_size(const block::PackedB& packed) {
     return {};
   }
   return {StatusCode::kOutOfMemory,
-          fmt::format("b has K = {} and N = {}: packed it would take more than 2^63 bytes", packed.k,
-                      packed.n)};
+          fmt::format("b has K = {} and N = {}: packed it would take more than 2^63 bytes",
+                      packed.k, packed.n)};
 }
 
 Result<const tile::Kernel*> choose_kernel(DType type, std::string target) {
@@ -158,11 +158,11 @@ Result<std::shared_ptr<const block::PackedB>> pack_weights(const ConstMatrix& b,
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const bool kn = options.layout == BLayout::kn;
   const std::int64_t k = kn ? b.rows : b.cols, n = kn ? b.cols : b.rows;
-  Status valid = op::first_failure(
-      op::check_layout(options.layout), op::check_range("K", k, 1, kMost),
-      op::check_range("N", n, 1, kMost), op::check_matrix("b", b, kTypes),
-      op::check_range("threads", options.threads, 1, op::kMaxThreads),
-      check_bias(b.type, options.bias, n));
+  Status valid =
+      op::first_failure(op::check_layout(options.layout), op::check_range("K", k, 1, kMost),
+                        op::check_range("N", n, 1, kMost), op::check_matrix("b", b, kTypes),
+                        op::check_range("threads", options.threads, 1, op::kMaxThreads),
+                        check_bias(b.type, options.bias, n));
   if (!valid.ok()) return valid;
   auto kernel = choose_kernel(b.type, options.kernel);
   if (!kernel.ok()) return kernel.status();
@@ -173,7 +173,7 @@ Result<std::shared_ptr<const block::PackedB>> pack_weights(const ConstMatrix& b,
   packed.k = k;
   packed.n = n;
   if (Status status = check_packed_size(packed); !status.ok()) return status;
-  auto memory = platform::PageBuffer::create(packed.bytes(), /*huge=*/true);
+  auto memory = platform::PageBuffer::create(packed.bytes(), /*huge=*/true, "packed weights");
   if (!memory.ok()) return memory.status();
   storage->memory = std::move(memory).value();
   packed.data = storage->memory.data();
@@ -190,8 +190,12 @@ Result<std::shared_ptr<const block::PackedB>> pack_weights(const ConstMatrix& b,
   const std::int64_t shares = std::min<std::int64_t>(options.threads, panels);
   Status status = op::in_parallel(shares, options.threads, [&](op::Pieces& pieces) -> Status {
     while (const auto share = pieces.take()) {
-      block::pack_b(b, options.layout, panels * *share / shares, panels * (*share + 1) / shares,
-                    packed);
+      const std::int64_t first = panels * *share / shares, end = panels * (*share + 1) / shares;
+      const std::size_t at = static_cast<std::size_t>(first) * packed.panel_bytes();
+      const std::size_t bytes = static_cast<std::size_t>(end - first) * packed.panel_bytes();
+      // By who packs them, so that they lie on that thread's NUMA node.
+      if (Status s = storage->memory.touch(at, bytes); !s.ok()) return s;
+      block::pack_b(b, options.layout, first, end, packed);
     }
     return {};
   });

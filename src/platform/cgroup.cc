@@ -4,6 +4,7 @@
 // reads limits from them.
 #include "platform/cgroup.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <optional>
@@ -58,9 +59,25 @@ struct Mount {
   std::string point;  // … at which folder
 };
 
+/// mountinfo writes blanks and backslashes in names as "\040".
+std::string unescaped(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    int code = 0;
+    if (text[i] == '\\' && i + 3 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 4, code, 8).ec == std::errc()) {
+      plain += static_cast<char>(code);
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
 /// Where the hierarchy of `controller` is mounted; v2 has one hierarchy and an empty controller.
-std::optional<Mount> find_mount(std::string_view controller) {
-  std::ifstream file("/proc/self/mountinfo");
+std::optional<Mount> find_mount(const std::string& root, std::string_view controller) {
+  std::ifstream file(root + "/proc/self/mountinfo");
   std::string line;
   while (std::getline(file, line)) {
     std::istringstream fields(line);
@@ -71,15 +88,15 @@ std::optional<Mount> find_mount(std::string_view controller) {
     }
     fields >> type >> source >> options;
     if (controller.empty() ? type == "cgroup2" : type == "cgroup" && lists(options, controller)) {
-      return mount;
+      return Mount{unescaped(mount.root), unescaped(mount.point)};
     }
   }
   return std::nullopt;
 }
 
 /// This process's group in that hierarchy, as /proc names it.
-std::optional<std::string> find_group(std::string_view controller) {
-  std::ifstream file("/proc/self/cgroup");
+std::optional<std::string> find_group(const std::string& root, std::string_view controller) {
+  std::ifstream file(root + "/proc/self/cgroup");
   std::string line;
   while (std::getline(file, line)) {  // "4:memory:/path", v2: "0::/path"
     const std::size_t first = line.find(':');
@@ -93,16 +110,25 @@ std::optional<std::string> find_group(std::string_view controller) {
   return std::nullopt;
 }
 
+/// The part of `group` below the group that is mounted, empty when it is that or lies elsewhere
+/// (a process moved out of its container's part, "/..": the mount is then all that can be seen).
+std::string below_mount(std::string group, const std::string& mounted) {
+  if (mounted != "/") {
+    const bool inside = group.starts_with(mounted) &&
+                        (group.size() == mounted.size() || group[mounted.size()] == '/');
+    group = inside ? group.substr(mounted.size()) : "";
+  }
+  return group == "/" || group.starts_with("/..") ? "" : group;
+}
+
 /// Folders of this process's group and of all groups above it, innermost first.
-std::vector<std::string> group_folders(std::string_view controller) {
-  const auto mount = find_mount(controller);
-  auto group = find_group(controller);
+std::vector<std::string> group_folders(const std::string& root, std::string_view controller) {
+  const auto mount = find_mount(root, controller);
+  const auto group = find_group(root, controller);
   if (!mount || !group) return {};
-  if (mount->root != "/" && group->starts_with(mount->root)) group->erase(0, mount->root.size());
   std::vector<std::string> folders;
-  while (!group->empty() && *group != "/") {
-    folders.push_back(mount->point + *group);
-    group->erase(group->rfind('/'));
+  for (std::string at = below_mount(*group, mount->root); !at.empty(); at.erase(at.rfind('/'))) {
+    folders.push_back(mount->point + at);
   }
   folders.push_back(mount->point);
   return folders;
@@ -110,41 +136,45 @@ std::vector<std::string> group_folders(std::string_view controller) {
 
 }  // namespace
 
-std::vector<MemoryGroup> memory_groups() {
+std::vector<MemoryGroup> memory_groups(const std::string& root) {
   // v1 writes "no limit" as a huge number; nothing real comes near 2^60 bytes.
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
   std::vector<MemoryGroup> groups;
   const auto add = [&](const std::string& folder, const char* limit_file, const char* used_file,
                        std::string_view cache) {
-    const auto limit = number_in(folder + limit_file);
+    const std::string at = root + folder;
+    const auto limit = number_in(at + limit_file);
     if (!limit || *limit >= kNoLimit) return;
-    const std::int64_t used = number_in(folder + used_file).value_or(0);
-    groups.push_back({folder, *limit, used - keyed_number(folder + "/memory.stat", cache)});
+    const std::int64_t used = number_in(at + used_file).value_or(0);
+    const std::int64_t cached = keyed_number(at + "/memory.stat", cache);
+    groups.push_back({folder, *limit, std::max<std::int64_t>(0, used - cached)});
   };
-  for (const std::string& folder : group_folders("")) {
+  for (const std::string& folder : group_folders(root, "")) {
     add(folder, "/memory.max", "/memory.current", "inactive_file");
   }
-  for (const std::string& folder : group_folders("memory")) {
+  for (const std::string& folder : group_folders(root, "memory")) {
     add(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file");
   }
   return groups;
 }
 
-double cpu_quota() {
+double cpu_quota(const std::string& root) {
   double least = 0;
   const auto add = [&](std::optional<std::int64_t> quota, std::optional<std::int64_t> period) {
     if (!quota || !period || *quota <= 0 || *period <= 0) return;
     const double cores = static_cast<double>(*quota) / static_cast<double>(*period);
     if (least == 0 || cores < least) least = cores;
   };
-  for (const std::string& folder : group_folders("")) {
-    const std::string line = first_line(folder + "/cpu.max").value_or("");  // "150000 100000"
+  for (const std::string& folder : group_folders(root, "")) {
+    // "150000 100000", or "max 100000"
+    const std::string line = first_line(root + folder + "/cpu.max").value_or("");
     const std::size_t space = line.find(' ');
-    if (space != std::string::npos)
-      add(number(line), number(std::string_view(line).substr(space + 1)));
+    if (space == std::string::npos) continue;
+    add(number(line), number(std::string_view(line).substr(space + 1)));
   }
-  for (const std::string& folder : group_folders("cpu")) {
-    add(number_in(folder + "/cpu.cfs_quota_us"), number_in(folder + "/cpu.cfs_period_us"));
+  for (const std::string& folder : group_folders(root, "cpu")) {
+    add(number_in(root + folder + "/cpu.cfs_quota_us"),
+        number_in(root + folder + "/cpu.cfs_period_us"));
   }
   return least;
 }

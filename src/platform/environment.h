@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/internal_api.h"
 #include "tandem/status.h"
 
 namespace tandem::platform {
@@ -18,7 +19,8 @@ namespace tandem::platform {
 
 /// The variable as a decimal integer in min..max; empty when it is unset or an empty string.
 /// Errors: kInvalidArgument naming the variable, its value and the bounds.
-[[nodiscard]] Result<std::optional<std::int64_t>> env_integer(const char* name, std::int64_t min,
-                                                              std::int64_t max);
+[[nodiscard]] TANDEM_INTERNAL_API Result<std::optional<std::int64_t>> env_integer(const char* name,
+                                                                                  std::int64_t min,
+                                                                                  std::int64_t max);
 
 }  // namespace tandem::platform

@@ -15,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include "base/internal_api.h"
 #include "platform/deadline.h"
 #include "tandem/status.h"
 
@@ -24,7 +25,7 @@ namespace tandem::platform {
 using SocketName = std::array<std::uint64_t, 2>;
 
 /// Errors: kIo.
-[[nodiscard]] Result<SocketName> random_name();
+[[nodiscard]] TANDEM_INTERNAL_API Result<SocketName> random_name();
 
 /// What became of a connect().
 enum class Reach : std::uint8_t {
@@ -35,7 +36,7 @@ enum class Reach : std::uint8_t {
 };
 
 /// A connection to another process of the same user.
-class LocalSocket {
+class TANDEM_INTERNAL_API LocalSocket {
  public:
   LocalSocket() = default;
   explicit LocalSocket(int fd) : fd_(fd) {}
@@ -65,7 +66,7 @@ class LocalSocket {
   int fd_ = -1;
 };
 
-class LocalListener {
+class TANDEM_INTERNAL_API LocalListener {
  public:
   /// Errors: kIo.
   static Result<LocalListener> create(const SocketName& name);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much memory this process may still take: what the machine has, what its control groups
-// (v1 and v2) leave, what its address-space limit leaves. Whoever allocates much asks
-// check_memory() first, because the kernel grants mappings freely and kills later.
+// (v1 and v2) leave, what its own limits leave. Whoever allocates much makes a MemoryPromise
+// (memory_promise.h), which asks check_memory(), because the kernel grants mappings freely and
+// kills later.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,18 +19,40 @@ namespace tandem::platform {
 struct MemoryState {
   std::int64_t total = 0;      ///< bytes of the machine
   std::int64_t available = 0;  ///< bytes of the machine that can be had without swapping
-  std::int64_t limit = 0;      ///< tightest control group or address-space limit, 0 = none
-  /// What this process may still touch, and map: the least of everything above.
+
+  std::int64_t container_limit = 0;  ///< of the tightest control group, 0 = none
+  std::string container;             ///< its folder
+  std::int64_t process_limit = 0;    ///< the lower of RLIMIT_AS and RLIMIT_DATA, 0 = none
+  std::string process_limit_name;    ///< which
+
+  /// What this process may still touch: the least of what machine and control groups leave.
   std::int64_t touchable = 0;
-  std::int64_t mappable = 0;
-  std::string touch_bound;  ///< which bound gives `touchable`, for messages
+  std::string touch_bound;  ///< which of them, for messages
+  /// What it may still map, of any kind (RLIMIT_AS) and privately (RLIMIT_DATA too).
+  std::int64_t mappable = 0, mappable_privately = 0;
 };
 
 [[nodiscard]] MemoryState memory_state();
 
-/// Ok when `touched` bytes of memory and `mapped` bytes of address space can be had now.
-/// `what` completes "needed for …". Errors: kOutOfMemory naming needed, available and remedy.
-[[nodiscard]] Status check_memory(std::size_t touched, std::size_t mapped, std::string_view what);
+/// What somebody is about to take.
+struct MemoryNeed {
+  std::size_t touched = 0;     ///< bytes of memory
+  std::size_t mapped = 0;      ///< bytes of address space
+  bool is_private = false;     ///< anonymous memory of this process, which RLIMIT_DATA counts
+  std::string_view what = {};  ///< completes "needed for …"
+};
+
+/// Ok when the need can be met now, beside `promised` bytes that are as good as taken.
+/// Errors: kOutOfMemory naming needed, available and remedy.
+[[nodiscard]] Status check_memory(const MemoryNeed& need, std::size_t promised = 0);
+
+/// Makes every page of a writable range present, from the calling thread (and thereby on its NUMA
+/// node). Contents stay, also while others write there. Errors: kOutOfMemory.
+Status populate(std::byte* at, std::size_t bytes);
+
+/// For tests: what machine and control groups leave is what `touchable` returns; an empty function
+/// ends that. Not while other threads ask for memory.
+void pretend_touchable(std::function<std::int64_t()> touchable);
 
 /// Most memory that this process had resident since its start or forget_peak_rss(), MiB.
 [[nodiscard]] double peak_rss_mib();

@@ -20,10 +20,12 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-Result<PageBuffer> PageBuffer::create(std::size_t bytes, bool huge) {
+Result<PageBuffer> PageBuffer::create(std::size_t bytes, bool huge, std::string_view what) {
   PageBuffer buffer;
   if (bytes == 0) return buffer;
-  if (Status status = check_memory(bytes, bytes, "a buffer"); !status.ok()) return status;
+  auto promise =
+      MemoryPromise::make({.touched = bytes, .mapped = bytes, .is_private = true, .what = what});
+  if (!promise.ok()) return promise.status();
 
   huge = huge && bytes >= kHugePage;
   const std::size_t unit = huge ? kHugePage : page_size();
@@ -34,9 +36,9 @@ Result<PageBuffer> PageBuffer::create(std::size_t bytes, bool huge) {
       mmap(nullptr, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     return Status(StatusCode::kOutOfMemory,
-                  fmt::format("cannot map a buffer of {} bytes: {}; use smaller shapes, or raise "
-                              "the limits that `ulimit -a` and vm.overcommit_memory show",
-                              size, strerrordesc_np(errno)));
+                  fmt::format("cannot map {} bytes for {}: {}; use smaller shapes, or raise the "
+                              "limits that `ulimit -a` and vm.overcommit_memory show",
+                              size, what, strerrordesc_np(errno)));
   }
   auto* data = static_cast<std::byte*>(mapped);
   if (huge) {
@@ -48,10 +50,16 @@ Result<PageBuffer> PageBuffer::create(std::size_t bytes, bool huge) {
     // Refusal (no huge pages here) changes speed, not results.
     (void)madvise(data, size, MADV_HUGEPAGE);
   }
+  buffer.promise_ = std::move(promise).value();
   buffer.data_ = data;
   buffer.size_ = bytes;
   buffer.mapped_ = size;
   return buffer;
+}
+
+Status PageBuffer::touch(std::size_t offset, std::size_t bytes) {
+  return promise_.keep_in_steps(
+      bytes, [&](std::size_t at, std::size_t step) { return populate(data_ + offset + at, step); });
 }
 
 PageBuffer::~PageBuffer() {

@@ -26,22 +26,11 @@ timespec to_timespec(std::chrono::nanoseconds time) {
           .tv_nsec = static_cast<long>((time - whole).count())};
 }
 
-/// By default the kernel lets a timer be 50 µs late to batch wake-ups: as long as the latency of
-/// the links that the sim transport models. Set once per thread; no harm when refused.
-void sharpen_timers() {
-  static thread_local const bool done = [] {
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    return true;
-  }();
-  (void)done;
-}
-
 }  // namespace
 
 void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
           std::chrono::nanoseconds timeout) {
   if (timeout.count() <= 0) return;
-  sharpen_timers();
   const timespec relative = to_timespec(timeout);
   // Every outcome (woken, changed, time up, signal) means the same to the caller: look again.
   syscall(SYS_futex, &word, FUTEX_WAIT, expected, &relative, nullptr, 0);
@@ -66,8 +55,12 @@ Clock::duration process_cpu_time() {
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
+void sharpen_timers() {
+  // A refusal costs only precision.
+  (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
 void sleep_until(Clock::time_point moment) {
-  sharpen_timers();
   // libstdc++ and libc++ both read steady_clock from CLOCK_MONOTONIC.
   const timespec absolute =
       to_timespec(std::max(moment.time_since_epoch(), Clock::duration::zero()));

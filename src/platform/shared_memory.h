@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/internal_api.h"
 #include "platform/process_lock.h"
 #include "tandem/status.h"
 
@@ -94,6 +95,6 @@ class SharedFile {
 
 /// Keeps an inherited descriptor from being inherited further.
 void stop_inheriting(int fd);
-void close_descriptor(int fd);
+TANDEM_INTERNAL_API void close_descriptor(int fd);
 
 }  // namespace tandem::platform

@@ -43,6 +43,7 @@ struct SchedulingAttributes {
 /// before one that is in the middle of a longer one; with equal turns (3 ms by default) it waits
 /// for the end of that. Older kernels ignore it, and a refusal costs only time.
 void take_short_turns() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;  // another class was chosen by somebody
   SchedulingAttributes attributes;
   attributes.nice = getpriority(PRIO_PROCESS, 0);
   attributes.runtime = 100'000;
@@ -77,6 +78,9 @@ Result<std::unique_ptr<Team>> Team::create(int size, std::string_view name, Spin
                                 "threads or raise the limit (`ulimit -u`, pids.max)",
                                 i + 1, size, name, refusal.what()));
     }
+    // They are those of the creating thread already; said once more, because a host program may
+    // bind whatever thread it sees start. A refusal (the set shrank meanwhile) costs only time.
+    (void)team->cpus_.bind(team->threads_.back().native_handle());
     const std::string short_name(name.substr(0, 15));  // the kernel's limit
     pthread_setname_np(team->threads_.back().native_handle(), short_name.c_str());
   }
@@ -112,14 +116,13 @@ void Team::keep_off_this_core() {
   const int here = sched_getcpu();
   if (here < 0 || here == avoided_) return;
   avoided_ = here;
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return;
-  CPU_CLR(here, &cores);
-  if (CPU_COUNT(&cores) == 0) return;
-  for (std::thread& thread : threads_) {
-    // A refusal costs only time.
-    (void)pthread_setaffinity_np(thread.native_handle(), sizeof cores, &cores);
-  }
+  CpuSet others = cpus_;
+  others.erase(here);
+  // Not where members would have to share a core to leave one free: the caller may well be bound
+  // to a core that it shares with others, or the only one of ours.
+  const CpuSet& wanted = others.count() >= size() ? others : cpus_;
+  // A refusal costs only time.
+  for (std::thread& thread : threads_) (void)wanted.bind(thread.native_handle());
 }
 
 void Team::start(int count, Job job) {
@@ -133,6 +136,7 @@ void Team::start(int count, Job job) {
 }
 
 void Team::serve(int index) {
+  sharpen_timers();
   if (pace_ == Pace::brief) take_short_turns();
   Mailbox& mailbox = mailboxes_[static_cast<std::size_t>(index)];
   for (std::uint32_t last = 0;; last += 2) {

@@ -3,6 +3,9 @@
 // Team: threads that live as long as an operator and sleep between its calls. start() hands each
 // of the first `count` members the same job with its own index; join() returns when all are done,
 // with the first member's failure. What a job throws becomes such a failure.
+//
+// Members differ from the threads of the caller: they have precise timers and, where brief, short
+// turns. Nothing of the caller's own thread (CPUs, timer slack, scheduling class) is ever changed.
 #pragma once
 
 #include <atomic>
@@ -13,8 +16,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/internal_api.h"
 #include "platform/park.h"
 #include "platform/process.h"
+#include "platform/topology.h"
 #include "tandem/status.h"
 
 namespace tandem::platform {
@@ -24,11 +29,12 @@ enum class Pace : std::uint8_t {
   brief,   ///< short bursts between sleeps, which should begin soon after waking
 };
 
-class Team {
+class TANDEM_INTERNAL_API Team {
  public:
   /// Starts `size` threads (0 is allowed). `spin` bounds how long an idle member, and join(), poll
   /// before they park. Errors: kOutOfMemory / kIo when the system refuses a thread.
-  /// `pace` says how the members share cores with busy threads.
+  /// `pace` says how the members share cores with busy threads. The members may use the CPUs that
+  /// the calling thread may use now, whatever it is bound to later.
   static Result<std::unique_ptr<Team>> create(int size, std::string_view name, Spin spin,
                                               Pace pace = Pace::steady);
   /// Waits for a running job, ends the threads. In a forked child, where they do not exist, it
@@ -57,6 +63,7 @@ class Team {
   Team(int size, Spin spin, Pace pace)
       : spin_(spin),
         pace_(pace),
+        cpus_(CpuSet::of_this_thread()),
         mailboxes_(static_cast<std::size_t>(size)),
         outcomes_(static_cast<std::size_t>(size)) {}
   void serve(int index);
@@ -67,6 +74,7 @@ class Team {
   const int process_ = process_id();
   const Spin spin_;
   const Pace pace_;
+  const CpuSet cpus_;  // that the members may use, as the creating thread at create()
   std::vector<Mailbox> mailboxes_;
   std::vector<Status> outcomes_;  // by member, of the last job; join() reads them
   Job job_;                       // written while nobody runs; post() publishes it

@@ -4,8 +4,7 @@
 #include "platform/topology.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
+#include <bit>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -17,18 +16,6 @@
 
 namespace tandem::platform {
 namespace {
-
-// Larger than any kernel's configured number of CPUs (8192), so that affinity calls always fit.
-constexpr int kMaxCpus = 16384;
-
-struct CpuSet {
-  CpuSet() { CPU_ZERO_S(kBytes, set.get()); }
-  static constexpr std::size_t kBytes = kMaxCpus / 8;
-  struct Free {
-    void operator()(cpu_set_t* p) const { CPU_FREE(p); }
-  };
-  std::unique_ptr<cpu_set_t, Free> set{CPU_ALLOC(kMaxCpus)};
-};
 
 std::vector<int> members(hwloc_const_cpuset_t set) {
   std::vector<int> cpus;
@@ -96,30 +83,81 @@ const Topology& topology() {
 
 base::CacheSizes cache_sizes() { return topology().caches; }
 
-std::vector<int> allowed_cpus() {
-  CpuSet allowed;
-  std::vector<int> cpus;
-  if (!allowed.set || sched_getaffinity(0, CpuSet::kBytes, allowed.set.get()) != 0) return {0};
-  for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
-    if (CPU_ISSET_S(static_cast<std::size_t>(cpu), CpuSet::kBytes, allowed.set.get())) {
-      cpus.push_back(cpu);
-    }
+CpuSet CpuSet::of_this_thread() {
+  CpuSet set;
+  if (sched_getaffinity(0, sizeof set.words_, reinterpret_cast<cpu_set_t*>(set.words_.data())) !=
+      0) {
+    return {};
   }
+  return set;
+}
+
+namespace {
+
+constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
+
+unsigned long bit(int cpu) { return 1UL << (static_cast<std::size_t>(cpu) % kWordBits); }
+
+}  // namespace
+
+void CpuSet::insert(int cpu) {
+  if (cpu >= 0 && cpu < kMost) words_[static_cast<std::size_t>(cpu) / kWordBits] |= bit(cpu);
+}
+
+void CpuSet::erase(int cpu) {
+  if (cpu >= 0 && cpu < kMost) words_[static_cast<std::size_t>(cpu) / kWordBits] &= ~bit(cpu);
+}
+
+bool CpuSet::contains(int cpu) const {
+  return cpu >= 0 && cpu < kMost &&
+         (words_[static_cast<std::size_t>(cpu) / kWordBits] & bit(cpu)) != 0;
+}
+
+int CpuSet::count() const {
+  int cpus = 0;
+  for (unsigned long word : words_) cpus += std::popcount(word);
+  return cpus;
+}
+
+int CpuSet::bind(pthread_t thread) const {
+  return pthread_setaffinity_np(thread, sizeof words_,
+                                reinterpret_cast<const cpu_set_t*>(words_.data()));
+}
+
+std::vector<int> allowed_cpus() {
+  const CpuSet allowed = CpuSet::of_this_thread();
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CpuSet::kMost; ++cpu) {
+    if (allowed.contains(cpu)) cpus.push_back(cpu);
+  }
+  if (cpus.empty()) return {0};
   return cpus;
 }
 
 Status bind_this_thread(std::span<const int> cpus) {
   CpuSet wanted;
-  for (int cpu : cpus) {
-    if (cpu >= 0 && cpu < kMaxCpus && wanted.set) {
-      CPU_SET_S(static_cast<std::size_t>(cpu), CpuSet::kBytes, wanted.set.get());
-    }
-  }
-  if (wanted.set && sched_setaffinity(0, CpuSet::kBytes, wanted.set.get()) == 0) return {};
+  for (int cpu : cpus) wanted.insert(cpu);
+  const int error = wanted.bind(pthread_self());
+  if (error == 0) return {};
   return {
       StatusCode::kInvalidArgument,
       fmt::format("cannot bind to hardware threads {}: {}; this process may use {}",
-                  fmt::join(cpus, ","), strerrordesc_np(errno), fmt::join(allowed_cpus(), ","))};
+                  fmt::join(cpus, ","), strerrordesc_np(error), fmt::join(allowed_cpus(), ","))};
+}
+
+int allowed_cores() {
+  const CpuSet allowed = CpuSet::of_this_thread();
+  const auto& cores = topology().cores;
+  const auto usable = std::count_if(cores.begin(), cores.end(), [&](const std::vector<int>& core) {
+    return std::any_of(core.begin(), core.end(), [&](int cpu) { return allowed.contains(cpu); });
+  });
+  return std::max(1, static_cast<int>(usable));
+}
+
+int fitting_threads(int cores, int sharers, double quota, int ranks) {
+  const int share = cores / std::max(1, sharers);
+  const double paid = quota / std::max(1, ranks);
+  return std::max(1, quota > 0 && paid < share ? static_cast<int>(paid) : share);
 }
 
 }  // namespace tandem::platform

@@ -12,7 +12,7 @@
 
 #include "base/guarded.h"
 #include "platform/delay.h"
-#include "platform/memory.h"
+#include "platform/memory_promise.h"
 #include "symm/inbox.h"
 #include "symm/waiting.h"
 #include "symm/world.h"
@@ -129,9 +129,10 @@ Result<std::unique_ptr<Window>> World::create_window(const WindowSpec& spec,
 
 Result<std::unique_ptr<Window>> World::create_window_locked(const WindowSpec& spec,
                                                             const Prepare& prepare) {
-  // First round: agree on the shape, and check that memory for all parts can be had, before any
-  // rank has touched any.
+  // First round: agree on the shape, and promise the memory of all parts, before any rank has
+  // touched any.
   constexpr std::size_t kMostBytes = std::size_t{1} << 46;  // what an address space can hold
+  platform::MemoryPromise promise;
   const Status possible = base::guarded([&]() -> Status {
     if (spec.bytes > kMostBytes / static_cast<std::size_t>(size_) || spec.counters < 0) {
       return {StatusCode::kInvalidArgument,
@@ -139,9 +140,12 @@ Result<std::unique_ptr<Window>> World::create_window_locked(const WindowSpec& sp
                           "bytes for all {} ranks are possible",
                           spec.bytes, spec.counters, kMostBytes, size_)};
     }
-    const std::size_t touched = WindowMemory::machine_bytes(machines_, spec);
-    const std::size_t mapped = WindowMemory::part_bytes(spec) * static_cast<std::size_t>(size_);
-    return platform::check_memory(touched, mapped, fmt::format("the windows of {} ranks", size_));
+    auto made = platform::MemoryPromise::make(
+        {.touched = WindowMemory::rank_bytes(machines_, spec, rank_),
+         .mapped = WindowMemory::part_bytes(spec) * static_cast<std::size_t>(size_),
+         .what = "this rank's part of a window"});
+    if (made.ok()) promise = std::move(made).value();
+    return made.status();
   });
   Terms terms{};
   terms[kBytes] = static_cast<std::int64_t>(spec.bytes);
@@ -162,7 +166,7 @@ Result<std::unique_ptr<Window>> World::create_window_locked(const WindowSpec& sp
   std::shared_ptr<WindowMemory> memory;
   std::unique_ptr<Window> window;
   const Status made = base::guarded([&]() -> Status {
-    auto opened = WindowMemory::open(memory_, machines_, spec, rank_, offset);
+    auto opened = WindowMemory::open(memory_, machines_, spec, rank_, offset, std::move(promise));
     if (!opened.ok()) return opened.status();
     memory = *opened;
     // Open before anybody returns from here and sends.

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <span>
 
+#include "base/internal_api.h"
 #include "symm/machines.h"
 #include "symm/note.h"
 #include "symm/window_memory.h"
@@ -22,7 +23,7 @@ namespace tandem::symm {
 
 class WorldMemory;
 
-class Inbox {
+class TANDEM_INTERNAL_API Inbox {
  public:
   Inbox(std::shared_ptr<WorldMemory> world, const Machines& machines, int rank);
 

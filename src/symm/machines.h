@@ -9,9 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "base/internal_api.h"
+
 namespace tandem::symm {
 
-class Machines {
+class TANDEM_INTERNAL_API Machines {
  public:
   /// All ranks on one machine.
   explicit Machines(int ranks)

@@ -55,6 +55,16 @@ std::size_t WindowMemory::machine_bytes(const Machines& machines, const WindowSp
   return own * part_bytes(spec) + (all - own) * whole_pages(spec.mirror_bytes);
 }
 
+std::size_t WindowMemory::rank_bytes(const Machines& machines, const WindowSpec& spec, int rank) {
+  std::size_t mirrors = 0;
+  for (int m = 0; m < machines.count() && spec.mirror_bytes > 0; ++m) {
+    if (m == machines.own()) continue;
+    for (int r : machines.ranks(m)) mirrors += machines.receiver(machines.own(), r) == rank ? 1 : 0;
+  }
+  // A mirror is whole pages, though it begins anywhere: up to one more.
+  return part_bytes(spec) + mirrors * (whole_pages(spec.mirror_bytes) + platform::page_size());
+}
+
 WindowMemory::WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines,
                            const WindowSpec& spec, int rank, std::size_t offset)
     : world_(std::move(world)),
@@ -89,7 +99,8 @@ Status WindowMemory::for_each_range(const Each& each) const {
 Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMemory> world,
                                                          const Machines& machines,
                                                          const WindowSpec& spec, int rank,
-                                                         std::size_t offset) {
+                                                         std::size_t offset,
+                                                         platform::MemoryPromise promise) {
   // Rank 0 says where, by shared memory: believed no further than that it harms nothing else.
   if (offset % platform::page_size() != 0 || offset < WorldMemory::control_bytes() ||
       offset > platform::SharedFile::kBytes) {
@@ -101,16 +112,18 @@ Result<std::shared_ptr<WindowMemory>> WindowMemory::open(std::shared_ptr<WorldMe
   }
   std::shared_ptr<WindowMemory> self(
       new WindowMemory(std::move(world), machines, spec, rank, offset));
-  const Status taken = base::guarded([&] { return self->take(); });
+  const Status taken = base::guarded([&] { return self->take(promise); });
   if (taken.ok()) return self;
   self->abandon();
   return taken;
 }
 
-Status WindowMemory::take() {
+Status WindowMemory::take(platform::MemoryPromise& promise) {
   WorldMemory& memory = *world_;
   Status status = for_each_range([&](std::size_t at, std::size_t bytes) {
-    return memory.file().reserve(offset_ + at, bytes);
+    return promise.keep_in_steps(bytes, [&](std::size_t done, std::size_t step) {
+      return memory.file().reserve(offset_ + at + done, step);
+    });
   });
   if (!status.ok()) return status;
   auto mapping = memory.map(offset_, part_bytes_ * static_cast<std::size_t>(memory.size()));

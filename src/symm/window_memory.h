@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "platform/memory_promise.h"
 #include "platform/shared_memory.h"
 #include "symm/doorbell.h"
 #include "symm/failure_record.h"
@@ -35,11 +36,12 @@ struct WindowSpec {
 class WindowMemory {
  public:
   /// Maps the parts, which begin at `offset` of the world's file, and takes memory for `rank`'s own
-  /// part and for the mirrors that it receives. Errors: kOutOfMemory.
+  /// part and for the mirrors that it receives: rank_bytes(), as promised. Errors: kOutOfMemory.
   static Result<std::shared_ptr<WindowMemory>> open(std::shared_ptr<WorldMemory> world,
                                                     const Machines& machines,
                                                     const WindowSpec& spec, int rank,
-                                                    std::size_t offset);
+                                                    std::size_t offset,
+                                                    platform::MemoryPromise promise = {});
   ~WindowMemory();
   WindowMemory(const WindowMemory&) = delete;
   WindowMemory& operator=(const WindowMemory&) = delete;
@@ -50,6 +52,8 @@ class WindowMemory {
   static std::size_t part_bytes(const WindowSpec& spec);
   /// Bytes that a machine holds: its own ranks' parts and the mirrors.
   static std::size_t machine_bytes(const Machines& machines, const WindowSpec& spec);
+  /// Of these, what `rank` takes: its own part and the mirrors that it receives.
+  static std::size_t rank_bytes(const Machines& machines, const WindowSpec& spec, int rank);
 
   [[nodiscard]] std::uint64_t id() const { return offset_; }
   [[nodiscard]] std::byte* data(int rank) const { return part(rank) + payload_offset_; }
@@ -91,7 +95,7 @@ class WindowMemory {
   WindowMemory(std::shared_ptr<WorldMemory> world, const Machines& machines, const WindowSpec& spec,
                int rank, std::size_t offset);
   /// Takes the memory that open() promises and maps all parts.
-  Status take();
+  Status take(platform::MemoryPromise& promise);
   [[nodiscard]] std::byte* part(int rank) const {
     return base_ + static_cast<std::size_t>(rank) * part_bytes_;
   }
@@ -108,7 +112,7 @@ class WindowMemory {
   const int rank_;
   const std::size_t part_bytes_, payload_offset_, offset_;
   std::byte* base_ = nullptr;
-  std::atomic<bool> left_{false};  ///< leave() of one's own rank
+  std::atomic<bool> left_{false};         ///< leave() of one's own rank
   std::optional<FailureRecord> failure_;  // of the memory that open() maps
 };
 

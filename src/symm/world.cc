@@ -101,7 +101,16 @@ Status World::take_place() {
             fmt::format("rank {} has left this world already; start a new one", rank_)};
   }
   placed_ = true;
+  if (memory_->locks()) promises_.emplace(promises());
   return {};
+}
+
+platform::SharedPromises World::promises() {
+  return {.words = memory_->control().promised,
+          .own = rank_,
+          .alive = [this](int rank) { return alive(rank); },
+          .lock_file = memory_->file().fd(),
+          .lock_byte = kMaxRanks};  // behind those by which ranks are known to be alive
 }
 
 void World::tell(int peer, const Note& note, std::span<const std::byte> text) {

@@ -10,12 +10,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/internal_api.h"
 #include "platform/deadline.h"
+#include "platform/memory_promise.h"
 #include "platform/park.h"
 #include "symm/machines.h"
 #include "symm/offer.h"
@@ -104,6 +107,8 @@ class World : public std::enable_shared_from_this<World> {
                                                        const Prepare& prepare);
   /// Publishes the first failure of the world; returns the one that stands.
   Status fail(const Status& failure);
+  /// Where its processes are to see each other's promises of memory.
+  platform::SharedPromises promises();
   /// Why a rank will never do anything again, empty while it may.
   [[nodiscard]] Loss gone(int rank, bool ask_kernel) const;
   /// Tells the machine of `peer`, or every other machine. Nothing where there is only one.
@@ -118,6 +123,7 @@ class World : public std::enable_shared_from_this<World> {
   const std::chrono::milliseconds timeout_;
   const int process_;  // a child forked by this rank must not speak for it
   bool placed_ = false;
+  std::optional<platform::PromiseSharing> promises_;  // where ranks are processes, once placed
   bool by_network_ = false;
   Link link_;
   std::shared_ptr<Inbox> inbox_;    // null on one machine, as remote_
@@ -139,7 +145,8 @@ Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                           std::chrono::milliseconds timeout);
 
 /// Takes the seat. Collective over all machines, and of the same rules as join_world().
-Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::milliseconds timeout);
+TANDEM_INTERNAL_API Result<std::shared_ptr<World>> join_machines(MachineSeat seat,
+                                                                 std::chrono::milliseconds timeout);
 
 /// Makes the memory file of a world of `size` process ranks; returns its descriptor, which the
 /// ranks must inherit and the caller closes.

@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/internal_api.h"
+#include "platform/memory_promise.h"
 #include "platform/shared_memory.h"
 #include "symm/doorbell.h"
 #include "symm/failure_record.h"
@@ -21,7 +23,7 @@
 namespace tandem::symm {
 
 /// Changed with every change of what follows or of a window's layout.
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::uint64_t kMagic = 0x314d45444e4154ULL;  // "TANDEM1" in memory
 
 /// Exchanges in flight. Two are enough: world.cc has the argument.
@@ -53,11 +55,12 @@ struct ControlBlock {
   std::array<std::uint64_t, 2> nonce{};  ///< by which ranks of a machine know that they share this
   FailureChoice failure;
   std::array<RankEntry, kMaxRanks> ranks;
+  std::array<platform::PromisedWords, kMaxRanks> promised;  ///< by rank; memory_promise.h
 };
 static_assert(std::atomic<RankState>::is_always_lock_free &&
               std::atomic<std::uint64_t>::is_always_lock_free);
 
-class WorldMemory {
+class TANDEM_INTERNAL_API WorldMemory {
  public:
   /// A new world of `size` ranks. `locks`: ranks are processes, each holding its byte lock.
   static Result<std::shared_ptr<WorldMemory>> create(int size, bool locks);

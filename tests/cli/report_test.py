@@ -3,8 +3,10 @@
 #
 # What bench, run and info print: keys and types of the JSON, relations between its figures, the
 # words of the text, and the progress bar. Run by ctest as cli.report.
+import json
 import os
 import pty
+import resource
 import select
 import subprocess
 import time
@@ -95,6 +97,30 @@ class Report(CommandTest):
             self.assertTrue(chosen[0]["runnable"])
         for words in ("Instruction sets", "NUMA nodes", "Caches", "Memory"):
             self.assertIn(words, text)
+        self.assertTrue(1 <= info["cores_allowed"] <= len(info["affinity"]))
+        threads = info["cores_allowed"]
+        if info["cpu_quota"] > 0:
+            threads = max(1, min(threads, int(info["cpu_quota"])))
+        self.assertEqual(info["default_compute_threads"], threads)
+        self.assertIn(f"default compute threads: {threads} = ", text)
+
+    def test_info_tells_limits_of_the_process_from_those_of_its_container(self):
+        def info(limits):
+            def lower():
+                for limit, size in limits.items():
+                    resource.setrlimit(limit, (size, size))
+            done = subprocess.run([COMMAND, "info", "--json"], env=clean_environment(), check=True,
+                                  capture_output=True, preexec_fn=lower)
+            return json.loads(done.stdout)
+        here = info({})
+        lowered = info({resource.RLIMIT_AS: 3 << 40})
+        self.assertEqual(lowered["process_memory_limit"], 3 << 40)
+        self.assertEqual(lowered["process_memory_limit_name"], "RLIMIT_AS")
+        lowered = info({resource.RLIMIT_AS: 3 << 40, resource.RLIMIT_DATA: 2 << 40})
+        self.assertEqual(lowered["process_memory_limit"], 2 << 40)
+        self.assertEqual(lowered["process_memory_limit_name"], "RLIMIT_DATA")
+        for key in ("container_memory_limit", "container"):
+            self.assertEqual(lowered[key], here[key])
 
     def on_terminal(self, *arguments):
         """Standard error of a command that has a terminal there."""

@@ -51,6 +51,18 @@ fi
 
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
 export PKG_CONFIG_PATH
-read -ra flags < <(pkg-config --cflags --libs tandem)
-c++ -std=c++20 "$source/examples/thread_ranks.cc" "${flags[@]}" -o by_pkg_config
-LD_LIBRARY_PATH=$prefix/lib ./by_pkg_config
+libraries=$(find "$prefix" -name 'libtandem.*' -printf '%h\n' | sort -u)
+for how in '' --static; do
+  read -ra flags < <(pkg-config --cflags --libs $how tandem)
+  c++ -std=c++20 "$source/examples/thread_ranks.cc" "${flags[@]}" -o "by_pkg_config$how"
+  LD_LIBRARY_PATH=$libraries "./by_pkg_config$how"
+done
+
+# A shared library exports the API, and of the rooms what is listed.
+if [[ -e $libraries/libtandem.so ]]; then
+  python3 -B "$source/tests/install/check_exports.py" "$libraries"/libtandem.so \
+    "$source/tests/install/internal_api.txt"
+  if [[ -e $libraries/libtandem_mpi.so ]]; then
+    python3 -B "$source/tests/install/check_exports.py" "$libraries"/libtandem_mpi.so
+  fi
+fi

@@ -4,8 +4,10 @@
 #include "platform/team.h"
 
 #include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
 
 namespace tandem::platform {
 namespace {
@@ -100,6 +102,69 @@ TEST_P(TeamTest, WhatAJobThrowsIsAFailure) {
     return {};
   });
   EXPECT_EQ(team->join().code(), StatusCode::kOutOfMemory);
+}
+
+/// The CPUs of each member, asked while it runs.
+std::vector<std::vector<int>> cpus_of(Team& team) {
+  std::vector<std::vector<int>> cpus(static_cast<std::size_t>(team.size()));
+  team.start(team.size(), [&](int i) {
+    cpus[static_cast<std::size_t>(i)] = allowed_cpus();
+    return Status();
+  });
+  EXPECT_TRUE(team.join().ok());
+  return cpus;
+}
+
+TEST_P(TeamTest, MembersKeepTheCpusOfTheirCreation) {
+  const std::vector<int> all = allowed_cpus();
+  if (all.size() < 2) GTEST_SKIP() << "one CPU leaves nothing to choose";
+  // In a thread of its own, whose binding ends with it.
+  std::thread([&] {
+    // As many members as CPUs: none can be left to the caller. One member: one can, and is where
+    // members poll.
+    auto many = make(static_cast<int>(all.size()), GetParam());
+    auto one = make(1, GetParam());
+    // Where the member is after a first call, the caller is bound to, as by a host program.
+    for (int taken : {cpus_of(*one).front().front(), all.front(), all.back()}) {
+      ASSERT_TRUE(bind_this_thread({&taken, 1}).ok());
+      std::vector<int> rest = all;
+      if (GetParam().limit.count() > 0) std::erase(rest, taken);
+      EXPECT_THAT(cpus_of(*many), ::testing::Each(all));
+      EXPECT_EQ(cpus_of(*one).front(), rest);
+      EXPECT_EQ(allowed_cpus(), std::vector<int>{taken});
+    }
+  }).join();
+}
+
+TEST_P(TeamTest, MembersOfABoundThreadStayWhereItWas) {
+  const std::vector<int> all = allowed_cpus();
+  if (all.size() < 2) GTEST_SKIP() << "one CPU leaves nothing to choose";
+  std::thread([&] {
+    const int first[] = {all.front()};
+    ASSERT_TRUE(bind_this_thread(first).ok());
+    auto team = make(1, GetParam());
+    ASSERT_TRUE(bind_this_thread(all).ok());
+    for (int round = 0; round < 20; ++round) {
+      EXPECT_THAT(cpus_of(*team), ::testing::Each(std::vector<int>{all.front()}));
+    }
+  }).join();
+}
+
+TEST_P(TeamTest, OnlyMembersHavePreciseTimers) {
+  std::thread([] {
+    constexpr int kSlack = 123'456;
+    ASSERT_EQ(prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(kSlack), 0UL, 0UL, 0UL), 0);
+    auto team = make(2, GetParam());
+    team->start(2, [](int) {
+      EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), 1);
+      return Status();
+    });
+    EXPECT_TRUE(team->join().ok());
+    std::atomic<std::uint32_t> word{0};
+    park(word, 0, std::chrono::microseconds(1));
+    sleep_until(Clock::now() + std::chrono::microseconds(1));
+    EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), kSlack);
+  }).join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Polling, TeamTest,

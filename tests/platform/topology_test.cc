@@ -59,6 +59,47 @@ TEST(CpuFeatures, AgreeWithTheKernel) {
 #endif
 }
 
+TEST(FittingThreads, CoresAndQuotaAreShared) {
+  EXPECT_EQ(fitting_threads(8, 1, 0, 1), 8);
+  EXPECT_EQ(fitting_threads(8, 1, 2.0, 1), 2);
+  EXPECT_EQ(fitting_threads(8, 2, 0, 2), 4);
+  EXPECT_EQ(fitting_threads(8, 1, 100, 1), 8);
+  // A fraction is left over: a thread for it would stop all whenever the quota is spent.
+  EXPECT_EQ(fitting_threads(8, 1, 1.5, 1), 1);
+  EXPECT_EQ(fitting_threads(8, 1, 3.9, 1), 3);
+  EXPECT_EQ(fitting_threads(8, 4, 4.0, 4), 1);
+  EXPECT_EQ(fitting_threads(8, 2, 5.0, 2), 2);
+  // Ranks that are bound to cores of their own share the quota all the same.
+  EXPECT_EQ(fitting_threads(4, 1, 4.0, 2), 2);
+  // Never none.
+  EXPECT_EQ(fitting_threads(8, 1, 0.5, 1), 1);
+  EXPECT_EQ(fitting_threads(2, 64, 0, 64), 1);
+  EXPECT_EQ(fitting_threads(0, 0, 0, 0), 1);
+}
+
+TEST(CpuSet, HoldsWhatIsPutIn) {
+  CpuSet set;
+  EXPECT_EQ(set.count(), 0);
+  EXPECT_NE(set.bind(pthread_self()), 0);
+  for (int cpu : {-1, 0, 63, 64, 8192, CpuSet::kMost - 1, CpuSet::kMost}) set.insert(cpu);
+  EXPECT_EQ(set.count(), 5);
+  EXPECT_TRUE(set.contains(8192));
+  EXPECT_FALSE(set.contains(-1) || set.contains(CpuSet::kMost) || set.contains(1));
+  set.erase(8192);
+  set.erase(-1);
+  EXPECT_EQ(set.count(), 4);
+}
+
+TEST(Affinity, CoresAreCountedOnce) {
+  EXPECT_GE(allowed_cores(), 1);
+  EXPECT_LE(allowed_cores(), static_cast<int>(allowed_cpus().size()));
+  std::thread([] {
+    const int first[] = {allowed_cpus().front()};
+    ASSERT_TRUE(bind_this_thread(first).ok());
+    EXPECT_EQ(allowed_cores(), 1);
+  }).join();
+}
+
 TEST(Affinity, BindingRestrictsTheThread) {
   const std::vector<int> all = allowed_cpus();
   ASSERT_FALSE(all.empty());
