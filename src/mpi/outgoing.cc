@@ -120,7 +120,7 @@ void Outgoing::break_off(Requests& requests, const Status& failure) noexcept {
   (void)base::guarded([&] {
     const auto text = symm::FailureText::of(failure);
     const auto message = std::make_shared<Message>();
-    write(message->bytes, {.kind = symm::NoteKind::failure}, symm::bytes_of(text));
+    write(message->bytes, {.kind = symm::NoteKind::lost}, symm::bytes_of(text));
     const auto done = [this, message](int) { last_words_under_way_ = false; };
     Status sent = requests.send(message->bytes.data(), static_cast<int>(message->bytes.size()),
                                 receiver_, kNotes, done);

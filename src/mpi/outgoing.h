@@ -19,7 +19,6 @@
 
 namespace tandem::mpi {
 
-
 /// Longest message of notes: several notes of any kind, and short enough that MPI sends it at once.
 inline constexpr std::size_t kMessageBytes = 4096;
 
@@ -36,8 +35,8 @@ class Outgoing {
   /// Sends what is queued, as far as it may. Returns whether anything was sent. The bridge's
   /// thread. Errors: kOutOfMemory, kIo.
   Result<bool> post(Requests& requests, symm::Inbox& inbox);
-  /// Gives up what is queued, which also frees memory, and sends why the world has failed, if that
-  /// can be sent. The bridge's thread, last.
+  /// Gives up what is queued, which also frees memory, and sends why nothing more comes, if
+  /// that can be sent. The bridge's thread, last.
   void break_off(Requests& requests, const Status& failure) noexcept;
   [[nodiscard]] bool last_words_sent() const { return !last_words_under_way_; }
   /// Nothing is queued or under way.

@@ -69,12 +69,15 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
     case NoteKind::left_window:
       source_left(source, note.window);
       return true;
+    case NoteKind::lost:
     case NoteKind::failure: {
       FailureText failure;
       if (text.size() != sizeof failure) return false;
       std::memcpy(&failure, text.data(), text.size());
       if (!is_failure(failure)) return false;
-      if (note.window == 0) {
+      if (note.kind == NoteKind::lost) {
+        fail(failure.status());
+      } else if (note.window == 0) {
         (void)world_->failure().publish(rank_, failure);
         world_->ring_all();
       } else if (const auto window = find(note.window)) {

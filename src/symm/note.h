@@ -21,6 +21,7 @@ enum class NoteKind : std::uint32_t {
   notify,       ///< `peer`'s `counter` grows by `number`
   left_window,  ///< the rank will notify no more
   cargo,        ///< a rectangle is on its way: text is a Cargo
+  lost,         ///< nothing more comes from the rank: text is the failure of world and windows
 };
 
 struct Note {

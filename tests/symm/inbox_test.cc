@@ -156,7 +156,8 @@ TEST(Inbox, CargoOfAClosedWindowIsRefusedWithinBounds) {
 TEST(Inbox, WhereCargoLandsStaysThereWhileItComes) {
   Scene s;
   std::shared_ptr<WindowMemory> landing;
-  const Cargo cargo{.window = s.offset, .peers = 1, .part = 2, .to = 100, .row_bytes = 8, .rows = 1};
+  const Cargo cargo{
+      .window = s.offset, .peers = 1, .part = 2, .to = 100, .row_bytes = 8, .rows = 1};
   ASSERT_TRUE(s.inbox.accept(2, cargo, landing));
   const std::weak_ptr<WindowMemory> watched = s.window;
   s.window.reset();
@@ -194,6 +195,14 @@ TEST(Inbox, AFailureMustBeOne) {
   text.length = ~std::uint32_t{0};  // more words than there is room for
   EXPECT_TRUE(s.inbox.act(2, s.note(NoteKind::failure), bytes_of(text)));
   EXPECT_EQ(s.window->failure().read().message().size(), sizeof text.message);
+}
+
+TEST(Inbox, ARankThatIsLostFailsTheWorldAndItsWindows) {
+  Scene s;
+  const Status failure(StatusCode::kOutOfMemory, "out of memory");
+  ASSERT_TRUE(s.inbox.act(2, {.kind = NoteKind::lost}, bytes_of(FailureText::of(failure))));
+  EXPECT_EQ(s.window->failure().read().code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(s.memory->failure().read().code(), StatusCode::kOutOfMemory);
 }
 
 TEST(Inbox, LeavesAsTheDestructorsWould) {
