@@ -27,6 +27,15 @@ function(tandem_hide_names target)
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
+# A shared library of objects that do so; a static one stays as it is.
+function(tandem_export_own_names target)
+  if(BUILD_SHARED_LIBS)
+    set(map ${PROJECT_SOURCE_DIR}/src/exports.map)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+  endif()
+endfunction()
+
 function(tandem_room name)
   cmake_parse_arguments(ROOM "" "" "USES;LIBRARIES;SOURCES" ${ARGN})
   add_library(tandem_${name} OBJECT ${ROOM_SOURCES})

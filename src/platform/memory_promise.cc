@@ -141,18 +141,24 @@ class Asking {
 
 /// Never freed: promises of static duration outlive every other end. A child leaves its parent's
 /// alone, whose mutex may have been held by a thread that the child does not have.
+std::atomic<Ledger*> current_ledger{nullptr};
+
+/// This process's, null before it has one.
+Ledger* known_ledger() {
+  // Acquire: pairs with the release in ledger(), so that it is seen whole.
+  Ledger* known = current_ledger.load(std::memory_order_acquire);
+  return known != nullptr && known->owner == process_id() ? known : nullptr;
+}
+
 Ledger& ledger() {
-  static std::atomic<Ledger*> current{nullptr};
-  const int process = process_id();
-  // Acquire: pairs with the release below, so that the ledger is seen whole.
-  Ledger* known = current.load(std::memory_order_acquire);
-  while (known == nullptr || known->owner != process) {
-    auto made = std::make_unique<Ledger>(process);
-    if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
-      return *made.release();
+  Ledger* before = current_ledger.load(std::memory_order_acquire);
+  while (known_ledger() == nullptr) {
+    auto made = std::make_unique<Ledger>(process_id());
+    if (current_ledger.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) {
+      (void)made.release();
     }
   }
-  return *known;
+  return *known_ledger();
 }
 
 }  // namespace
@@ -167,14 +173,15 @@ PromiseSharing::PromiseSharing(SharedPromises where) : own_words_(&Ledger::own_w
 }
 
 PromiseSharing::~PromiseSharing() {
-  Ledger& own = ledger();
-  const std::lock_guard lock(own.mutex);
-  const auto mine = std::find_if(own.shared.begin(), own.shared.end(), [&](const auto& place) {
+  Ledger* const own = known_ledger();
+  if (own == nullptr) return;  // a forked child, where the parent's goes on
+  const std::lock_guard lock(own->mutex);
+  const auto mine = std::find_if(own->shared.begin(), own->shared.end(), [&](const auto& place) {
     return &Ledger::own_words(place) == own_words_;
   });
-  if (mine == own.shared.end()) return;  // a forked child, where the parent's goes on
+  if (mine == own->shared.end()) return;  // likewise, of a child that has made promises
   Ledger::own_words(*mine).bytes.store(0, std::memory_order_seq_cst);
-  own.shared.erase(mine);
+  own->shared.erase(mine);
 }
 
 Result<MemoryPromise> MemoryPromise::make(const MemoryNeed& need) {
@@ -206,11 +213,11 @@ void MemoryPromise::keep(std::size_t bytes) {
                                                   std::memory_order_relaxed)) {
   }
   const std::size_t kept = std::min(left, bytes);
-  if (kept == 0 || process_ != process_id()) return;
-  Ledger& own = ledger();
-  const std::lock_guard lock(own.mutex);
-  own.promised -= kept;
-  own.show();
+  Ledger* const own = known_ledger();
+  if (kept == 0 || own == nullptr || process_ != own->owner) return;
+  const std::lock_guard lock(own->mutex);
+  own->promised -= kept;
+  own->show();
 }
 
 }  // namespace tandem::platform
