@@ -3,16 +3,19 @@
 // Over the C library's streams: fmt::print() throws when it cannot write.
 #include "standard_streams.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace tandem::tool {
 
 void keep_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free number, so this one.
-    (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    const int copy = dup(fd);
+    if (copy >= 0) {
+      close(copy);
+      continue;
+    }
+    // The lowest free number, so this one; for as long as the command runs.
+    (void)!std::fopen("/dev/null", fd == STDIN_FILENO ? "w" : "r");
   }
 }
 
