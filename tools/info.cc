@@ -43,7 +43,8 @@ std::string size_text(std::int64_t bytes) {
 std::string threads_text(const SystemInfo& s) {
   const std::string cores = counted(s.cores_allowed, "core") + " allowed";
   return fmt::format("default compute threads: {} = {}", s.default_compute_threads,
-                     s.cpu_quota > 0 ? fmt::format("min({}, quota {:#})", cores, std::round(s.cpu_quota * 100) / 100)
+                     s.cpu_quota > 0 ? fmt::format("min({}, quota {:#})", cores,
+                                                   std::round(s.cpu_quota * 100) / 100)
                                      : cores + ", no quota");
 }
 

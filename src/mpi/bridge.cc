@@ -40,12 +40,14 @@ Result<std::shared_ptr<Bridge>> Bridge::start(MPI_Comm comm, const symm::Machine
   std::shared_ptr<Bridge> self(new Bridge(comm, machines, rank, std::move(inbox), settings));
   auto thread = platform::Team::create(1, "tandem-mpi", platform::Spin{}, platform::Pace::brief);
   if (!thread.ok()) return thread.status();
-  // MPI_Finalize() first deletes the attributes of MPI_COMM_SELF, while everything of MPI still works.
-  Status attached = check(
-      MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &self->keyval_, nullptr),
-      "make an attribute");
+  // MPI_Finalize() first deletes the attributes of MPI_COMM_SELF, while everything of MPI still
+  // works.
+  Status attached =
+      check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &self->keyval_, nullptr),
+            "make an attribute");
   if (attached.ok()) {
-    attached = check(MPI_Comm_set_attr(MPI_COMM_SELF, self->keyval_, self.get()), "set an attribute");
+    attached =
+        check(MPI_Comm_set_attr(MPI_COMM_SELF, self->keyval_, self.get()), "set an attribute");
   }
   if (!attached.ok()) return attached;
   thread.value()->start(1, [bridge = self.get()](int) {

@@ -3,9 +3,9 @@
 // Bridge: the thread that calls MPI for this process, and the queues to it. World, windows and
 // lanes queue what they have to say (symm::Remote); the thread sends it, receives for this
 // machine's ranks what its share of the other machines' ranks send, and lets the inbox act on it.
-// It ends with the world, or in MPI_Finalize() where the world lives longer: afterwards it calls MPI
-// no more, and what it is told is dropped. Start reading at serve(); when it sleeps, and for how
-// long, is nap().
+// It ends with the world, or in MPI_Finalize() where the world lives longer: afterwards it calls
+// MPI no more, and what it is told is dropped. Start reading at serve(); when it sleeps, and for
+// how long, is nap().
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,8 @@ class Bridge final : public symm::Remote {
     MessageSizes sizes;                    ///< the same on every rank
     std::chrono::milliseconds farewell{};  ///< how long the destructor serves others at most
   };
-  /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread), kIo.
+  /// Takes `comm` over; MPI must allow calls from any thread. Errors: kOutOfMemory (no thread),
+  /// kIo.
   static Result<std::shared_ptr<Bridge>> start(MPI_Comm comm, const symm::Machines& machines,
                                                int rank, std::shared_ptr<symm::Inbox> inbox,
                                                const Settings& settings);
@@ -79,7 +80,7 @@ class Bridge final : public symm::Remote {
   std::atomic<bool> asleep_{false};
   std::atomic<bool> ending_{false};
   platform::Clock::time_point farewell_from_, farewell_until_;  ///< once ending_
-  bool clean_ = true;  ///< MPI touches none of our memory any longer
+  bool clean_ = true;               ///< MPI touches none of our memory any longer
   std::atomic<bool> ended_{false};  ///< nobody serves any longer
   std::unique_ptr<platform::Team> thread_;
 };

@@ -74,10 +74,11 @@ Result<OwnComm> OwnComm::duplicate(MPI_Comm comm, platform::Deadline deadline) {
     if (ended != 0) break;
     if (last) {
       (void)pending.release();
-      return Status(StatusCode::kTimeout,
-                    "the ranks came to make_world(), but the communicator could not be duplicated in "
-                    "time: a rank has ended, or the network stalls; look at the other ranks, or "
-                    "allow more time (WorldOptions.timeout)");
+      return Status(
+          StatusCode::kTimeout,
+          "the ranks came to make_world(), but the communicator could not be duplicated in "
+          "time: a rank has ended, or the network stalls; look at the other ranks, or "
+          "allow more time (WorldOptions.timeout)");
     }
     platform::sleep_until(platform::Clock::now() + std::chrono::microseconds(20));
   }

@@ -94,12 +94,13 @@ Result<bool> reach(const RollCall& roll, int peer, const Introduction& there, Vi
       if (!there.locality.same_as(visitor.own.locality)) return false;
       return Status(
           StatusCode::kIo,
-          fmt::format("{} and {} have one kernel, one network namespace and one user, but {}: it may "
-                      "have ended, or a security policy keeps local sockets apart; without them the "
-                      "two cannot share memory",
-                      roll.name(roll.rank()), roll.name(peer),
-                      *found == platform::Reach::absent ? "no local socket reaches the other"
-                                                        : "the other's local socket is not its own"));
+          fmt::format(
+              "{} and {} have one kernel, one network namespace and one user, but {}: it may "
+              "have ended, or a security policy keeps local sockets apart; without them the "
+              "two cannot share memory",
+              roll.name(roll.rank()), roll.name(peer),
+              *found == platform::Reach::absent ? "no local socket reaches the other"
+                                                : "the other's local socket is not its own"));
     }
     if (roll.deadline().passed()) {
       return Status(
@@ -196,8 +197,7 @@ Result<Meeting> meet(RollCall& roll, std::uint64_t piece_bytes) {
   if (!all.ok()) return all.status();
 
   platform::LocalSocket connection;
-  const auto leader =
-      base::guarded([&] { return find_leader(roll, *all, visitor, connection); });
+  const auto leader = base::guarded([&] { return find_leader(roll, *all, visitor, connection); });
   // Others may still be at this rank's door.
   const auto tend = [&] { return visitor.door->tend(); };
   if (Status s = roll.agree("reach the ranks of its machine", leader.status(), tend); !s.ok()) {

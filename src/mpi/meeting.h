@@ -21,9 +21,9 @@ struct Meeting {
 };
 
 /// Collective, bounded by the roll call's deadline. Never takes a rank for one of another machine
-/// that ought to be reachable by a local socket, being of the same kernel, namespaces and user: that
-/// is an error. Errors, on every rank: kMismatch, kTimeout, kIo, kOutOfMemory, kInvalidArgument
-/// (TANDEM_TEST_MACHINES).
+/// that ought to be reachable by a local socket, being of the same kernel, namespaces and user:
+/// that is an error. Errors, on every rank: kMismatch, kTimeout, kIo, kOutOfMemory,
+/// kInvalidArgument (TANDEM_TEST_MACHINES).
 [[nodiscard]] Result<Meeting> meet(RollCall& roll, std::uint64_t piece_bytes);
 
 }  // namespace tandem::mpi

@@ -37,9 +37,7 @@ MessageSizes message_sizes(const Link& link, std::uint64_t most) {
 }
 
 Pieces::Pieces(const symm::Cargo& cargo, std::uint64_t most)
-    : extra_bytes_(cargo.extra_bytes),
-      most_(most),
-      extras_(pieces_of(cargo.extra_bytes, most)) {
+    : extra_bytes_(cargo.extra_bytes), most_(most), extras_(pieces_of(cargo.extra_bytes, most)) {
   if (cargo.rows <= 0 || cargo.row_bytes == 0) return;
   rows_ = cargo.rows;
   row_bytes_ = cargo.row_bytes;

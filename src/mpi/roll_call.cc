@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RollCall. Messages of a rank come in the order of its rounds, so that a receive per rank and round
-// is all there is. Start reading at round().
+// RollCall. Messages of a rank come in the order of its rounds, so that a receive per rank and
+// round is all there is. Start reading at round().
 #include "mpi/roll_call.h"
 
 #include <algorithm>
@@ -104,11 +104,12 @@ Status RollCall::listen(int peer) {
 
 void RollCall::hear(int peer, const Message& message, int bytes) {
   if (bytes != sizeof message || message.magic != kMagic || message.bytes > kMostBytes) {
-    broken_ = {StatusCode::kMismatch,
-               fmt::format("rank {} sent what this rank does not understand: it runs another version "
-                           "of Tandem, or has another byte order, or the program itself uses the tag "
-                           "{} on this communicator; install one version on all machines",
-                           peer, tag_)};
+    broken_ = {
+        StatusCode::kMismatch,
+        fmt::format("rank {} sent what this rank does not understand: it runs another version "
+                    "of Tandem, or has another byte order, or the program itself uses the tag "
+                    "{} on this communicator; install one version on all machines",
+                    peer, tag_)};
     return;
   }
   Peer& of = peers_[static_cast<std::size_t>(peer)];
@@ -116,15 +117,17 @@ void RollCall::hear(int peer, const Message& message, int bytes) {
   if (message.attempt < attempt_) {
     broken_ = listen(peer);  // of a call that has ended here, without it
   } else if (message.missing != 0) {
-    broken_ = {StatusCode::kTimeout,
-               fmt::format("{} gave up: it had waited in vain for {}; call make_world() on all ranks "
-                           "at about the same time, or allow more time (WorldOptions.timeout)",
-                           name(peer), list(*this, message.missing))};
+    broken_ = {
+        StatusCode::kTimeout,
+        fmt::format("{} gave up: it had waited in vain for {}; call make_world() on all ranks "
+                    "at about the same time, or allow more time (WorldOptions.timeout)",
+                    name(peer), list(*this, message.missing))};
   } else if (message.attempt != attempt_ || message.round != round_) {
-    broken_ = {StatusCode::kMismatch,
-               fmt::format("{} has called make_world() more often on this communicator than rank {}; "
-                           "every call must be made by all ranks",
-                           name(peer), rank_)};
+    broken_ = {
+        StatusCode::kMismatch,
+        fmt::format("{} has called make_world() more often on this communicator than rank {}; "
+                    "every call must be made by all ranks",
+                    name(peer), rank_)};
   } else {
     of.said.assign(message.said, message.said + message.bytes);
     of.here = true;
@@ -142,14 +145,16 @@ Status RollCall::give_up(std::string_view what) {
   (void)requests_.poll();
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_).count();
-  return {StatusCode::kTimeout,
-          fmt::format(
-              "{} waited {} ms for {} to {}{}{}: late, or ended, or no network that MPI uses carries "
-              "between those hosts and this one (interfaces here: {}); look at those ranks, call make_world() on all at about the same time, allow more time "
-              "(WorldOptions.timeout), or name the network to MPI (mpirun --mca btl_tcp_if_include "
-              "NETWORK, or MPICH's FI_TCP_IFACE)",
-              name(rank_), waited, list(*this, missing), what, came == 0 ? "" : ", as did ",
-              list(*this, came), platform::network_interfaces())};
+  return {
+      StatusCode::kTimeout,
+      fmt::format(
+          "{} waited {} ms for {} to {}{}{}: late, or ended, or no network that MPI uses carries "
+          "between those hosts and this one (interfaces here: {}); look at those ranks, call "
+          "make_world() on all at about the same time, allow more time "
+          "(WorldOptions.timeout), or name the network to MPI (mpirun --mca btl_tcp_if_include "
+          "NETWORK, or MPICH's FI_TCP_IFACE)",
+          name(rank_), waited, list(*this, missing), what, came == 0 ? "" : ", as did ",
+          list(*this, came), platform::network_interfaces())};
 }
 
 Status RollCall::round(std::string_view what, std::span<const std::byte> own,
@@ -182,8 +187,7 @@ Status RollCall::round(std::string_view what, std::span<const std::byte> own,
 
 Status RollCall::agree(std::string_view what, const Status& own, const Meanwhile& meanwhile) {
   Verdict verdict{.code = static_cast<std::int32_t>(own.code())};
-  verdict.length =
-      static_cast<std::uint32_t>(std::min(own.message().size(), sizeof verdict.words));
+  verdict.length = static_cast<std::uint32_t>(std::min(own.message().size(), sizeof verdict.words));
   std::memcpy(verdict.words, own.message().data(), verdict.length);
   const auto all = gather(what, verdict, meanwhile);
   if (!own.ok()) return own;

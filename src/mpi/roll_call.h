@@ -3,8 +3,8 @@
 // RollCall: what the ranks of a communicator tell each other while a world is made: rounds in which
 // everybody hears a few bytes from everybody, each bounded by one deadline. MPI's own collectives
 // wait for ever for a rank that does not come, and do not say which; here every error names the
-// ranks and hosts. Whoever gives up tells the others, so that they need not wait as long again. Used
-// by make_world(); start reading at round().
+// ranks and hosts. Whoever gives up tells the others, so that they need not wait as long again.
+// Used by make_world(); start reading at round().
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,8 @@ class RollCall {
   template <class T>
   Result<std::vector<T>> gather(std::string_view what, const T& own,
                                 const Meanwhile& meanwhile = {});
-  /// Collective. `own`, or, when that is ok and another rank's is not, that one's, with its rank and
-  /// its words. Errors: these, and those of gather().
+  /// Collective. `own`, or, when that is ok and another rank's is not, that one's, with its rank
+  /// and its words. Errors: these, and those of gather().
   [[nodiscard]] Status agree(std::string_view what, const Status& own,
                              const Meanwhile& meanwhile = {});
   /// Lets what is still under way end. False when MPI keeps something: then the communicator must

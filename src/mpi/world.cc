@@ -150,9 +150,10 @@ Result<World> make_world(MPI_Comm comm, WorldOptions options) {
                   "MPI_THREAD_MULTIPLE, &granted) before, and MPI_Finalize() after the world");
   }
   if (comm == MPI_COMM_NULL) {
-    return Status(StatusCode::kInvalidArgument,
-                  "the communicator is MPI_COMM_NULL, as MPI_Comm_split gives it to ranks without a "
-                  "colour; only its members may call make_world()");
+    return Status(
+        StatusCode::kInvalidArgument,
+        "the communicator is MPI_COMM_NULL, as MPI_Comm_split gives it to ranks without a "
+        "colour; only its members may call make_world()");
   }
   return base::guarded([&] { return join(comm, options.timeout); });
 }

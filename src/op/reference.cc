@@ -134,13 +134,13 @@ Status check(const ConstMatrix& a, const ConstMatrix& b, BLayout layout, const M
   const DType of_a[] = {a.type};
   const bool kn = layout == BLayout::kn;
   const std::int64_t k = a.cols, n = kn ? b.cols : b.rows;
-  return op::first_failure(
-      op::check_matrix("a", a, kFloats), op::check_matrix("b", b, of_a),
-      op::check_matrix("c", c, kFloats), op::check_layout(layout),
-      op::check_range("K", k, 1, std::numeric_limits<std::int64_t>::max()),
-      op::check_shape("b", b, kn ? k : n, kn ? n : k), op::check_shape("c", c, a.rows, n),
-      op::check_range("threads", threads, 1, op::kMaxThreads), op::check_disjoint("a", a, "c", c),
-      op::check_disjoint("b", b, "c", c));
+  return op::first_failure(op::check_matrix("a", a, kFloats), op::check_matrix("b", b, of_a),
+                           op::check_matrix("c", c, kFloats), op::check_layout(layout),
+                           op::check_range("K", k, 1, std::numeric_limits<std::int64_t>::max()),
+                           op::check_shape("b", b, kn ? k : n, kn ? n : k),
+                           op::check_shape("c", c, a.rows, n),
+                           op::check_range("threads", threads, 1, op::kMaxThreads),
+                           op::check_disjoint("a", a, "c", c), op::check_disjoint("b", b, "c", c));
 }
 
 /// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number
@@ -155,7 +155,8 @@ template <class Store>
 void fill_rows(Matrix m, std::uint64_t seed, std::int64_t row0, Store store) {
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;  // splitmix64's: odd, 2^64 / golden ratio
   for (std::int64_t i = 0; i < m.rows; ++i) {
-    std::uint64_t state = mix(mix(seed + kStep) + kStep * (static_cast<std::uint64_t>(row0) + static_cast<std::uint64_t>(i)));
+    std::uint64_t state = mix(mix(seed + kStep) + kStep * (static_cast<std::uint64_t>(row0) +
+                                                           static_cast<std::uint64_t>(i)));
     std::byte* to = m.row(i);
     for (std::int64_t j = 0; j < m.cols; ++j, to += size_of(m.type)) {
       state += kStep;

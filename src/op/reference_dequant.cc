@@ -49,15 +49,15 @@ Status check_factors(const Dequantisation& d, std::span<const float> row_scale, 
     return op::check_list(what, values.data(), values.size(),
                           {.count = c.cols, .one_for_all = true, .optional = !needed});
   };
-  return op::first_failure(
-      op::check_matrix("c", c, kOutputs), factors("scale", d.scale, c.type != DType::s32),
-      factors("requantise", d.requantise, c.type == DType::s8),
-      op::check_list("row_scale", row_scale.data(), row_scale.size(),
-                     {.count = c.rows, .each = "row", .optional = true}),
-      op::check_range("threads", threads, 1, op::kMaxThreads),
-      op::check_disjoint("scale", list(d.scale), "c", c),
-      op::check_disjoint("requantise", list(d.requantise), "c", c),
-      op::check_disjoint("row_scale", list(row_scale), "c", c));
+  return op::first_failure(op::check_matrix("c", c, kOutputs),
+                           factors("scale", d.scale, c.type != DType::s32),
+                           factors("requantise", d.requantise, c.type == DType::s8),
+                           op::check_list("row_scale", row_scale.data(), row_scale.size(),
+                                          {.count = c.rows, .each = "row", .optional = true}),
+                           op::check_range("threads", threads, 1, op::kMaxThreads),
+                           op::check_disjoint("scale", list(d.scale), "c", c),
+                           op::check_disjoint("requantise", list(d.requantise), "c", c),
+                           op::check_disjoint("row_scale", list(row_scale), "c", c));
 }
 
 /// sums[j] = Σ_k a[k] · b[k, j].
@@ -148,10 +148,9 @@ Status reference_gemm_dequant(const DequantReference& p, Matrix c, int threads) 
         op::check_list("bias", p.bias.data(), p.bias.size(), {.count = n, .optional = true}),
         check_factors(p.dequantisation, p.row_scale, c, threads),
         op::check_disjoint("a", p.a, "c", c), op::check_disjoint("b", p.b, "c", c),
-        op::check_disjoint("bias",
-                           dense(p.bias.data(), DType::s32, 1,
-                                 static_cast<std::int64_t>(p.bias.size())),
-                           "c", c));
+        op::check_disjoint(
+            "bias", dense(p.bias.data(), DType::s32, 1, static_cast<std::int64_t>(p.bias.size())),
+            "c", c));
     if (!valid.ok() || n == 0) return valid;
     return in_row_blocks(p.a.rows, threads, [&](std::int64_t begin, std::int64_t end) {
       Sums sums(static_cast<std::size_t>(n));
@@ -170,11 +169,11 @@ Status reference_dequantise(ConstMatrix sums, const Dequantisation& dequantisati
                             std::span<const float> row_scale, Matrix c, int threads) {
   return base::guarded([&]() -> Status {
     constexpr DType kSums[] = {DType::s32};
-    Status valid = op::first_failure(
-        op::check_matrix("sums", sums, kSums), op::check_matrix("c", c, kOutputs),
-        op::check_shape("c", c, sums.rows, sums.cols),
-        check_factors(dequantisation, row_scale, c, threads),
-        op::check_disjoint("sums", sums, "c", c));
+    Status valid =
+        op::first_failure(op::check_matrix("sums", sums, kSums), op::check_matrix("c", c, kOutputs),
+                          op::check_shape("c", c, sums.rows, sums.cols),
+                          check_factors(dequantisation, row_scale, c, threads),
+                          op::check_disjoint("sums", sums, "c", c));
     if (!valid.ok() || c.cols == 0) return valid;
     const DequantReference p{.dequantisation = dequantisation, .row_scale = row_scale};
     return in_row_blocks(sums.rows, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -193,13 +192,14 @@ Status reference_quantise(ConstMatrix a, Matrix q, std::span<float> row_scale) {
   return base::guarded([&]() -> Status {
     constexpr DType kS8[] = {DType::s8};
     constexpr DType kFloats[] = {DType::f16, DType::bf16, DType::f32};
-    Status valid = op::first_failure(
-        op::check_matrix("a", a, kFloats), op::check_matrix("q", q, kS8),
-        op::check_shape("q", q, a.rows, a.cols),
-        op::check_list("row_scale", row_scale.data(), row_scale.size(),
-                       {.count = a.rows, .each = "row"}),
-        op::check_disjoint("a", a, "q", q), op::check_disjoint("a", a, "row_scale", list(row_scale)),
-        op::check_disjoint("q", q, "row_scale", list(row_scale)));
+    Status valid =
+        op::first_failure(op::check_matrix("a", a, kFloats), op::check_matrix("q", q, kS8),
+                          op::check_shape("q", q, a.rows, a.cols),
+                          op::check_list("row_scale", row_scale.data(), row_scale.size(),
+                                         {.count = a.rows, .each = "row"}),
+                          op::check_disjoint("a", a, "q", q),
+                          op::check_disjoint("a", a, "row_scale", list(row_scale)),
+                          op::check_disjoint("q", q, "row_scale", list(row_scale)));
     if (!valid.ok()) return valid;
     for (std::int64_t i = 0; i < a.rows; ++i) {
       row_scale[static_cast<std::size_t>(i)] = quantise_row(a, i, q);

@@ -80,8 +80,7 @@ Status check_layout(BLayout layout) {
                  static_cast<int>(layout));
 }
 
-Status check_list(std::string_view what, const void* data, std::size_t size,
-                  const ListRule& rule) {
+Status check_list(std::string_view what, const void* data, std::size_t size, const ListRule& rule) {
   const auto entries = static_cast<std::int64_t>(size);
   const bool right = entries == rule.count || (rule.one_for_all && entries == 1) ||
                      (rule.optional && entries == 0);

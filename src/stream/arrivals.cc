@@ -103,8 +103,7 @@ Status Arrivals::wait(const RowBlock& block, std::int64_t k_end,
     return missing(rank, part.end, k_end);
   };
   // By reference: a std::function that holds more than two words would allocate.
-  return window_->wait(std::cref(is_ready), std::cref(awaited),
-                       platform::Deadline::after(timeout));
+  return window_->wait(std::cref(is_ready), std::cref(awaited), platform::Deadline::after(timeout));
 }
 
 Status Arrivals::wait_headers(std::chrono::milliseconds timeout) const {

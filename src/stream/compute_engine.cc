@@ -68,8 +68,7 @@ Status multiply(const ComputeJob& job, const Arrivals& arrivals, const Task& tas
   return {};
 }
 
-Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task,
-              Scratch& scratch) {
+Status gather(const ComputeJob& job, const Arrivals& arrivals, const Task& task, Scratch& scratch) {
   const RowBlock& block = task.block;
   Status arrived = arrivals.wait(block, job.weights->k, job.timeout);
   if (!arrived.ok()) return arrived;

@@ -15,8 +15,7 @@ void add_blocks(const RowBlock& all, const RowBlockPolicy& policy, std::vector<R
   if (all.rows == 0) return;
   const std::int64_t step = block_step(all.rows, policy.most_rows, policy.quantum);
   for (std::int64_t done = 0; done < all.rows; done += step) {
-    blocks.push_back(
-        {all.row0 + done, std::min(step, all.rows - done), all.source, all.sources});
+    blocks.push_back({all.row0 + done, std::min(step, all.rows - done), all.source, all.sources});
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // Inbox: what a process does on its machine for ranks of other machines: it acts on their notes and
 // tells where their cargo lands. One per process; the thread that serves the network calls act(),
-// accept() and arrived(). Everything that comes from outside is checked here, once, before memory is
-// touched or taken on its word.
+// accept() and arrived(). Everything that comes from outside is checked here, once, before memory
+// is touched or taken on its word.
 #pragma once
 
 #include <cstddef>

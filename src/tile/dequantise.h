@@ -83,7 +83,8 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
 }
 
 /// The scale of a row whose largest magnitude has these bits. Not below the smallest number above
-/// 0, which the quotient of up to 63 of those would round to 0: such a row is q = x / 2^-149, exact.
+/// 0, which the quotient of up to 63 of those would round to 0: such a row is q = x / 2^-149,
+/// exact.
 [[nodiscard]] inline float quantisation_scale(std::uint32_t largest) {
   if (largest >= 0x7f800000u) return std::numeric_limits<float>::quiet_NaN();
   if (largest == 0) return 1.0F;
@@ -100,8 +101,8 @@ inline void dequantise_element(std::int32_t acc, const Dequantisation& factors, 
 }
 
 /// Symmetric quantisation of a row of `count` floats of `type`: returns s = max|x| / 127, at least
-/// 2^-149, and writes q = round(x / s), ties to even. A row of zeros has s = 1; a row with NaN or infinity has s = NaN
-/// and q = 0, so that all its outputs are NaN.
+/// 2^-149, and writes q = round(x / s), ties to even. A row of zeros has s = 1; a row with NaN or
+/// infinity has s = NaN and q = 0, so that all its outputs are NaN.
 [[nodiscard]] float quantise_row(DType type, const std::byte* from, std::int64_t count,
                                  std::int8_t* to);
 

@@ -26,9 +26,10 @@ Status RemoteLane::send(const Parcel& parcel) {
     return {};
   }
   if (!own_part_holds(parcel)) {
-    return {StatusCode::kInternal,
-            "a parcel for another machine lies outside this rank's part of the window, where it may "
-            "be gone before the network has read it; a bug in Tandem"};
+    return {
+        StatusCode::kInternal,
+        "a parcel for another machine lies outside this rank's part of the window, where it may "
+        "be gone before the network has read it; a bug in Tandem"};
   }
   symm::Cargo cargo{.peers = std::uint64_t{1} << parcel.peer,
                     .part = parcel.copy ? parcel.peer : window_.rank(),
@@ -57,10 +58,10 @@ bool RemoteLane::own_part_holds(const Parcel& parcel) const {
                         reinterpret_cast<std::uintptr_t>(window_.data(window_.rank()));
     return bytes == 0 || (offset <= window_.bytes() && bytes <= window_.bytes() - offset);
   };
-  const std::size_t rows = parcel.rows > 0 && parcel.row_bytes > 0
-                               ? static_cast<std::size_t>(parcel.rows - 1) * parcel.from_pitch +
-                                     parcel.row_bytes
-                               : 0;
+  const std::size_t rows =
+      parcel.rows > 0 && parcel.row_bytes > 0
+          ? static_cast<std::size_t>(parcel.rows - 1) * parcel.from_pitch + parcel.row_bytes
+          : 0;
   return holds(parcel.from, rows) && holds(parcel.extra_from, parcel.extra_bytes);
 }
 

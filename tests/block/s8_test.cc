@@ -222,8 +222,8 @@ TEST_P(S8, QuantisationEqualsItsScalarDefinition) {
         ASSERT_NE(right, 0.0F);
         if (right != std::numeric_limits<float>::denorm_min()) continue;
         for (std::int64_t k = 0; k < count; ++k) {
-          const float x = base::load_element(
-              type, row.data() + 1 + static_cast<std::size_t>(k) * bytes);
+          const float x =
+              base::load_element(type, row.data() + 1 + static_cast<std::size_t>(k) * bytes);
           if (std::abs(x) > 63 * right) continue;
           ASSERT_EQ(static_cast<float>(got[static_cast<std::size_t>(k)]) * right, x) << "not exact";
         }

@@ -59,8 +59,7 @@ TEST_P(FailedCall, LeavesNothingThatPointsIntoWhatTheCallerFrees) {
     auto op = AllGatherGemm::create(world, *weights, {.max_rows = 400});
     ASSERT_TRUE(op.ok()) << op.status().message();
     Buffer c(DType::f32, p.shape().m(), 16);
-    const Status status =
-        op->run({.a = p.a(world.rank()), .c = c.view(), .rows = p.shape().rows});
+    const Status status = op->run({.a = p.a(world.rank()), .c = c.view(), .rows = p.shape().rows});
     ASSERT_TRUE(status.ok()) << status.message();
     p.expect_equal(c.view());
   });

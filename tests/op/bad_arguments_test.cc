@@ -142,8 +142,7 @@ TEST(BadArguments, OfTheIntegerReference) {
       {"scale", with(scale(none), f16), "null"},
       {"requantise", with([](auto& p) { p.dequantisation.requantise = {}; }, c(DType::s8)),
        "requantise has 0 entries"},
-      {"row_scale",
-       with([](auto& p) { p.row_scale = std::span(memory.factors, 2); }, f16),
+      {"row_scale", with([](auto& p) { p.row_scale = std::span(memory.factors, 2); }, f16),
        "row_scale has 2 entries for 3 rows"},
       {"bias", with([](auto& p) { p.bias = std::span(kBias, 3); }, f16), "bias has 3 entries"},
       {"layout", with([](auto& p) { p.layout = kNoLayout; }, f16), "layout"},
@@ -183,20 +182,18 @@ TEST(BadArguments, OfTheLastStepAlone) {
   };
   const std::span<const float> five(memory.factors, 5), two(memory.factors, 2);
   const Matrix f16 = c(DType::f16);
-  std::vector<Case> cases{{"scale", with({}, {}, f16), "scale has 0"},
-                          {"scale", with(two, {}, f16), "scale has 2"},
-                          {"row_scale", with(five, two, f16), "row_scale has 2"},
-                          {"requantise", with(five, {}, c(DType::s8)), "requantise has 0"},
-                          {"threads", with(five, {}, f16, 0), "threads is 0"},
-                          {"c", with(five, {}, c(DType::f16, 2, 5)), "c is 2 x 5"},
-                          {"overlap", with(five, {}, dense(memory.a, DType::f32, 3, 5)),
-                           "sums and c overlap"}};
-  add_views(cases, "sums", sums, [=](Matrix m) {
-    return reference_dequantise(m, {.scale = five}, {}, f16);
-  });
-  add_views(cases, "c", f16, [=](Matrix m) {
-    return reference_dequantise(sums, {.scale = five}, {}, m);
-  });
+  std::vector<Case> cases{
+      {"scale", with({}, {}, f16), "scale has 0"},
+      {"scale", with(two, {}, f16), "scale has 2"},
+      {"row_scale", with(five, two, f16), "row_scale has 2"},
+      {"requantise", with(five, {}, c(DType::s8)), "requantise has 0"},
+      {"threads", with(five, {}, f16, 0), "threads is 0"},
+      {"c", with(five, {}, c(DType::f16, 2, 5)), "c is 2 x 5"},
+      {"overlap", with(five, {}, dense(memory.a, DType::f32, 3, 5)), "sums and c overlap"}};
+  add_views(cases, "sums", sums,
+            [=](Matrix m) { return reference_dequantise(m, {.scale = five}, {}, f16); });
+  add_views(cases, "c", f16,
+            [=](Matrix m) { return reference_dequantise(sums, {.scale = five}, {}, m); });
   expect_refused(cases);
 }
 
@@ -204,10 +201,15 @@ TEST(BadArguments, OfQuantisation) {
   const Matrix q = dense(memory.c, DType::s8, 3, 4);
   const std::span<float> three(memory.factors, 3);
   std::vector<Case> cases{
-      {"row_scale", [=] { return reference_quantise(a(DType::f32), q, {memory.factors, 2}); },
+      {"row_scale",
+       [=] {
+         return reference_quantise(a(DType::f32), q, {memory.factors, 2});
+       },
        "row_scale has 2 entries for 3 rows"},
       {"row_scale",
-       [=] { return reference_quantise(a(DType::f32), q, {static_cast<float*>(nullptr), 3}); },
+       [=] {
+         return reference_quantise(a(DType::f32), q, {static_cast<float*>(nullptr), 3});
+       },
        "null"},
       {"shape",
        [=] { return reference_quantise(a(DType::f32), dense(memory.c, DType::s8, 3, 5), three); },
@@ -216,8 +218,7 @@ TEST(BadArguments, OfQuantisation) {
        [=] { return reference_quantise(a(DType::f32), dense(memory.a, DType::s8, 3, 4), three); },
        "a and q overlap"}};
   add_views(cases, "a", a(DType::f32), [=](Matrix m) { return reference_quantise(m, q, three); });
-  add_views(cases, "q", q,
-            [=](Matrix m) { return reference_quantise(a(DType::f32), m, three); });
+  add_views(cases, "q", q, [=](Matrix m) { return reference_quantise(a(DType::f32), m, three); });
   expect_refused(cases);
 }
 
@@ -258,17 +259,14 @@ TEST(BadArguments, OfTheProductCheck) {
       {"layout", create(b(DType::s8), kNoLayout, {}), "layout"},
       {"K = 0", create(b(DType::s8, 0, 5), BLayout::kn, {}), "K is 0"},
       {"N = 0", create(b(DType::s8, 4, 0), BLayout::kn, {}), "N is 0"}};
-  add_views(cases, "b", b(DType::s8), [](Matrix m) {
-    return ProductCheck::create(m, BLayout::kn, {}, 1).status();
-  });
+  add_views(cases, "b", b(DType::s8),
+            [](Matrix m) { return ProductCheck::create(m, BLayout::kn, {}, 1).status(); });
   auto check = ProductCheck::create(b(DType::s8), BLayout::kn, {}, 1);
   ASSERT_TRUE(check.ok());
-  add_views(cases, "a", a(DType::s8), [&](Matrix m) {
-    return check->first_wrong_row(m, c(DType::s32)).status();
-  });
-  add_views(cases, "sums", c(DType::s32), [&](Matrix m) {
-    return check->first_wrong_row(a(DType::s8), m).status();
-  });
+  add_views(cases, "a", a(DType::s8),
+            [&](Matrix m) { return check->first_wrong_row(m, c(DType::s32)).status(); });
+  add_views(cases, "sums", c(DType::s32),
+            [&](Matrix m) { return check->first_wrong_row(a(DType::s8), m).status(); });
   expect_refused(cases);
 }
 
@@ -322,23 +320,23 @@ TEST(BadArguments, OfMeasurements) {
        "activations is 9"},
       {"iterations", with([](auto& s) { s.iterations = 0; }), "iterations is 0"},
       {"warmup", with([](auto& s) { s.warmup = -1; }), "warmup is -1"},
-      {"budget", with([](auto& s) { s.time_budget = std::chrono::milliseconds(-1); }), "time_budget"},
+      {"budget", with([](auto& s) { s.time_budget = std::chrono::milliseconds(-1); }),
+       "time_budget"},
       {"kernel", with([](auto& s) { s.kernel = "pdp11"; }), "pdp11"},
       {"no world", [] { return measure(World(nullptr), {.rows = {1}}).status(); }, "world"}};
   expect_refused(cases);
 }
 
 TEST(BadArguments, OfPlans) {
-  const auto with =
-      [](const std::function<void(PlanShape&, PlanMachine&, PlanChoice&)>& change) {
-        return [=] {
-          PlanShape shape{.ranks = 4};
-          PlanMachine machine;
-          PlanChoice choice;
-          change(shape, machine, choice);
-          return make_plan(shape, machine, choice).status();
-        };
-      };
+  const auto with = [](const std::function<void(PlanShape&, PlanMachine&, PlanChoice&)>& change) {
+    return [=] {
+      PlanShape shape{.ranks = 4};
+      PlanMachine machine;
+      PlanChoice choice;
+      change(shape, machine, choice);
+      return make_plan(shape, machine, choice).status();
+    };
+  };
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const std::vector<Case> cases{
@@ -361,7 +359,8 @@ TEST(BadArguments, OfPlans) {
       {"flops", with([](auto&, auto& m, auto&) { m.rank_flops = kNan; }), "rank_flops"},
       {"bandwidth", with([](auto&, auto& m, auto&) { m.link.bytes_per_second = kInf; }),
        "bandwidth"},
-      {"latency", with([](auto&, auto& m, auto&) { m.link.latency = std::chrono::nanoseconds(-1); }),
+      {"latency",
+       with([](auto&, auto& m, auto&) { m.link.latency = std::chrono::nanoseconds(-1); }),
        "latency"},
       {"memory", with([](auto&, auto& m, auto&) { m.memory_bytes_per_second = 0; }), "memory"},
       {"chunk_seconds", with([](auto&, auto& m, auto&) { m.chunk_seconds = -1; }), "chunk_seconds"},
@@ -386,10 +385,11 @@ TEST(BadArguments, OfPlans) {
                                .block_quantum = size},
                               machine, {.tile_m = size, .tile_k = size})
                         .ok());
-        EXPECT_TRUE(make_plan({.rows = 1, .k = size, .element_bytes = 1, .block_rows = 1,
-                               .block_quantum = size},
-                              machine)
-                        .ok());
+        EXPECT_TRUE(
+            make_plan(
+                {.rows = 1, .k = size, .element_bytes = 1, .block_rows = 1, .block_quantum = size},
+                machine)
+                .ok());
       }
     }
   }
@@ -408,9 +408,10 @@ TEST(BadArguments, NamesAndTexts) {
   EXPECT_FALSE(parse_dtype({}));
   EXPECT_FALSE(parse_b_layout("KN"));
   EXPECT_FALSE(parse_transfer(std::string_view("pull\0", 5)));
-  for (const char* text : {"", ",", "1", "-1Gbit/s", "nanGbit/s", "infGbit/s", "1e999Gbit/s",
-                           "1Gbit/s,", "1Gbit/s,-1us", "1Gbit/s,1e99s", "1Gbit/s,1us,1us",
-                           "1Gbit/s,seed=-1", "1Gbit/s,seed=99999999999999999999", "1Gbit/s,jitter="}) {
+  for (const char* text :
+       {"", ",", "1", "-1Gbit/s", "nanGbit/s", "infGbit/s", "1e999Gbit/s", "1Gbit/s,",
+        "1Gbit/s,-1us", "1Gbit/s,1e99s", "1Gbit/s,1us,1us", "1Gbit/s,seed=-1",
+        "1Gbit/s,seed=99999999999999999999", "1Gbit/s,jitter="}) {
     if (std::string_view(text) == "1Gbit/s,") continue;  // a bandwidth alone
     const auto link = parse_link(text);
     EXPECT_EQ(link.status().code(), StatusCode::kInvalidArgument) << text;

@@ -77,7 +77,7 @@ TEST(ProductCheck, NamesWhatDoesNotFit) {
   Sums p(2, 3, 4, BLayout::nk, 1);
   const std::vector<std::int32_t> three(3);
   EXPECT_THAT(ProductCheck::create(p.b(), p.layout, three, 1).status().message(),
-              testing::HasSubstr("bias entries is 3"));
+              testing::HasSubstr("bias has 3 entries for 4 columns"));
   auto check = ProductCheck::create(p.b(), p.layout, {}, 1);
   ASSERT_TRUE(check.ok());
   EXPECT_FALSE(check->first_wrong_row(p.b(), p.sums()).ok());
