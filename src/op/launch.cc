@@ -171,27 +171,30 @@ Devices devices() {
 }
 
 Status check_devices(const std::vector<int>& list) {
-  const auto refuse = [](std::string message) {
-    return Status(StatusCode::kInvalidArgument, std::move(message));
-  };
-  const Devices there = devices();
-  const char* kind = there.numa ? "NUMA nodes" : "cores";
-  if (list.empty()) return refuse("no device is named; name one for each rank, as in 0,1");
-  if (static_cast<int>(list.size()) > std::min(there.count, kMaxRanks)) {
-    return refuse(fmt::format("{} devices are named, but {} {} can be used here: name fewer",
-                              list.size(), std::min(there.count, kMaxRanks), kind));
-  }
-  for (std::size_t r = 0; r < list.size(); ++r) {
-    if (list[r] < 0 || list[r] >= there.count) {
-      return refuse(fmt::format("device {} does not exist: the {} that can be used here are 0..{}",
-                                list[r], kind, there.count - 1));
+  return base::guarded([&]() -> Status {
+    const auto refuse = [](std::string message) {
+      return Status(StatusCode::kInvalidArgument, std::move(message));
+    };
+    const Devices there = devices();
+    const char* kind = there.numa ? "NUMA nodes" : "cores";
+    if (list.empty()) return refuse("no device is named; name one for each rank, as in 0,1");
+    if (static_cast<int>(list.size()) > std::min(there.count, kMaxRanks)) {
+      return refuse(fmt::format("{} devices are named, but {} {} can be used here: name fewer",
+                                list.size(), std::min(there.count, kMaxRanks), kind));
     }
-    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(r), list[r]) !=
-        list.begin() + static_cast<std::ptrdiff_t>(r)) {
-      return refuse(fmt::format("device {} is named twice: every rank needs its own", list[r]));
+    for (std::size_t r = 0; r < list.size(); ++r) {
+      if (list[r] < 0 || list[r] >= there.count) {
+        return refuse(
+            fmt::format("device {} does not exist: the {} that can be used here are 0..{}", list[r],
+                        kind, there.count - 1));
+      }
+      if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(r), list[r]) !=
+          list.begin() + static_cast<std::ptrdiff_t>(r)) {
+        return refuse(fmt::format("device {} is named twice: every rank needs its own", list[r]));
+      }
     }
-  }
-  return {};
+    return {};
+  });
 }
 
 Result<LaunchReport> launch(const LaunchSpec& spec) {

@@ -75,10 +75,11 @@ TEST(Allocation, FailsInAMeasurement) {
     const Spared own;
     return measured.status();
   };
-  sweep("measure", [&] { return on_thread_ranks({body, body}); });
+  const std::vector<RankBody> bodies{body, body};
+  sweep("measure", [&] { return on_thread_ranks(bodies); });
   spec.activations = ActivationKind::quantised;
   spec.a_type = DType::f32;
-  sweep("measure, quantised", [&] { return on_thread_ranks({body, body}); });
+  sweep("measure, quantised", [&] { return on_thread_ranks(bodies); });
 }
 
 /// Runs each call, whatever became of those before.

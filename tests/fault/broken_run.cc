@@ -9,9 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
-#include <map>
 #include <thread>
 
 #include <execinfo.h>
@@ -159,17 +157,6 @@ std::vector<std::uint64_t> points_of(std::uint64_t allocations) {
 }
 
 }  // namespace
-
-void add(std::vector<Status>& outcomes, const std::function<Status()>& call) noexcept {
-  try {
-    Status status = call();
-    const Spared own;
-    outcomes.push_back(std::move(status));
-  } catch (const std::exception& thrown) {
-    const Spared own;
-    outcomes.emplace_back(StatusCode::kInternal, fmt::format("it threw {}", thrown.what()));
-  }
-}
 
 void sweep(std::string_view name, const Sequence& sequence) {
   const Ending whole = run(sequence, {});

@@ -5,12 +5,15 @@
 // the allocation was, and ends nothing else. Start reading at sweep().
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tandem/status.h"
+#include "tests/fault/failing_new.h"
 
 namespace tandem::testing_fault {
 
@@ -19,7 +22,19 @@ namespace tandem::testing_fault {
 using Sequence = std::function<std::vector<Status>()>;
 
 /// Runs `call` and adds how it ended; what it throws is a failure, kInternal.
-void add(std::vector<Status>& outcomes, const std::function<Status()>& call) noexcept;
+template <class Call>
+void add(std::vector<Status>& outcomes, const Call& call) noexcept {
+  const auto note = [&](Status status) {
+    const Spared own;
+    outcomes.push_back(std::move(status));
+  };
+  try {
+    note(call());
+  } catch (const std::exception& thrown) {
+    const Spared own;
+    note({StatusCode::kInternal, std::string("it threw ") + thrown.what()});
+  }
+}
 
 /// Every allocation of the sequence fails in its turn, alone and together with all later ones;
 /// where there are more of them than TANDEM_TEST_POINTS (24; "all" for each), so many spread

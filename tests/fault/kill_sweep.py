@@ -78,7 +78,7 @@ class Job:
         self.delays = f"{draw.randrange(10**6)}:{draw.choice([100, 1000, 3000])}" \
             if draw.random() < 0.5 else ""
         self.wrong, self.lines, self.killed_at, self.latencies = [], [], None, []
-        self.by_deadline = False
+        self.by_deadline, self.pids = False, set()
 
     def __str__(self):
         return (f"{self.setting.name} job {self.number}: {self.way} x{self.scale}, rank "
@@ -106,7 +106,7 @@ class Job:
         after = self.moment * self.setting.seconds.get(self.phase, 0.002)
         arguments = [self.way, self.scale, calls, self.victim if self.alone else -1, self.victim,
                      self.phase, int(1e9 * after)]
-        before = remains.snapshot()
+        before = remains.shared_files()
         folder = pathlib.Path(tempfile.mkdtemp(prefix="tandem-kill-"))
         try:
             command = list(map(str, self.setting.command(arguments)))
@@ -125,7 +125,8 @@ class Job:
             for line in out.decode(errors="replace").splitlines():
                 self.hear(line)
             self.judge()
-            self.wrong += remains.left(folder, before, self.setting.not_ours)
+            self.wrong += remains.left(folder, before, self.pids | {process.pid},
+                                       self.setting.not_ours)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self
@@ -136,6 +137,7 @@ class Job:
         if len(words) < 4 or not (words[0].isdigit() and words[1].isdigit() and words[3].isdigit()):
             self.lines.append(line)
             return
+        self.pids.add(int(words[1]))
         self.lines.append((int(words[0]), words[2], int(words[3]) / 1e9, words[4:]))
 
     def kill_while_starting(self, process, after):

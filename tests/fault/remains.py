@@ -37,15 +37,14 @@ def children(pid):
     return found
 
 
-def system_v():
-    found = set()
-    for kind in ["shm", "sem", "msg"]:
-        try:
-            lines = pathlib.Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]
-        except OSError:
-            continue
-        found |= {f"System V {kind} {line.split()[1]}" for line in lines}
-    return found
+def system_v(pids):
+    """Shared memory made by one of these; semaphores and queues do not say by whom."""
+    try:
+        lines = pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    except OSError:
+        return []
+    words = [line.split() for line in lines]
+    return [f"System V shm {word[1]}" for word in words if int(word[4]) in pids]
 
 
 def shared_files():
@@ -79,19 +78,14 @@ def orphaned_sockets():
     return {f"socket {words[7]}" for words in named if f"socket:[{words[6]}]" not in holders}
 
 
-def snapshot():
-    """What was there before a job."""
-    return system_v() | shared_files()
-
-
-def find(folder, before, not_ours):
+def find(folder, before, pids, not_ours):
     found = [f"process {pid}" for pid in processes(folder.name)]
     for top in folder.iterdir():
         if top.name.startswith(tuple(not_ours)):
             continue
         found += [f"file {path}" for path in [top, *top.rglob("*")] if not path.is_dir()]
-    found += sorted(system_v() - before)
-    found += sorted(path for path in shared_files() - before)
+    found += system_v(pids)
+    found += sorted(shared_files() - before)
     # A memory file lives as long as somebody holds it: with the processes of the job it is gone,
     # unless one of those was handed on, to this process for instance.
     found += [f"memory file {target}" for target, by in held().items()
@@ -99,12 +93,12 @@ def find(folder, before, not_ours):
     return found + sorted(orphaned_sockets())
 
 
-def left(folder, before, not_ours=()):
-    """What is left of the job whose mark and temporary folder this is, but for what in that folder
-    begins like `not_ours`. Waits for what is ending."""
+def left(folder, before, pids, not_ours=()):
+    """What is left of the job of this mark, temporary folder and pids; `before` are the shared files
+    that were there. What in that folder begins like `not_ours` may stay. Waits for what is ending."""
     end = time.monotonic() + PATIENCE
     while True:
-        found = find(folder, before, not_ours)
+        found = find(folder, before, pids, not_ours)
         if not found or time.monotonic() > end:
             return [f"left: {what}" for what in found]
         time.sleep(0.01)
