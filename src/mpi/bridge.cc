@@ -29,6 +29,9 @@ constexpr microseconds kLongest{2000};
 
 /// How long the last rank of a machine serves others that have not left.
 constexpr std::chrono::seconds kLastWords{2};
+/// How long one that leaves waits for others to take what it said. Who lives takes it at once; a
+/// rank of another machine that has died never does, and nobody here may know.
+constexpr std::chrono::seconds kUntaken{10};
 /// How long a failure may take to be sent.
 constexpr std::chrono::milliseconds kBreakingOff{500};
 
@@ -213,7 +216,8 @@ bool Bridge::finished() {
   if (Clock::now() >= farewell_until_) return true;
   const bool sent = std::all_of(outgoing_.begin(), outgoing_.end(),
                                 [](const auto& outgoing) { return !outgoing || outgoing->idle(); });
-  if (!sent || !inbox_->alone()) return false;
+  const bool untaken = !sent && Clock::now() <= farewell_from_ + kUntaken;
+  if (untaken || !inbox_->alone()) return false;
   // The others' last words, and cargo of a call that failed, still find somebody for a while: they
   // could not end before we have taken it.
   return inbox_->sources_left() || Clock::now() > farewell_from_ + kLastWords;

@@ -74,7 +74,9 @@ class Job:
         self.phase = draw.choice(MPI_PHASES[setting.mpi_ends] if setting.mpi else PHASES)
         self.moment = draw.random() * 1.2  # of what the phase takes
         # In a phase of the end: does the victim end alone, or all together?
-        self.alone = self.phase not in TEARDOWN or draw.random() < 0.5
+        # (Not all together where that means MPI_Finalize(), which waits for the dead.)
+        self.alone = draw.random() < 0.5 or self.phase not in TEARDOWN or \
+            (setting.mpi and not setting.mpi_ends)
         self.delays = f"{draw.randrange(10**6)}:{draw.choice([100, 1000, 3000])}" \
             if draw.random() < 0.5 else ""
         self.wrong, self.lines, self.killed_at, self.latencies = [], [], None, []
@@ -106,7 +108,6 @@ class Job:
         after = self.moment * self.setting.seconds.get(self.phase, 0.002)
         arguments = [self.way, self.scale, calls, self.victim if self.alone else -1, self.victim,
                      self.phase, int(1e9 * after)]
-        before = remains.shared_files()
         folder = pathlib.Path(tempfile.mkdtemp(prefix="tandem-kill-"))
         try:
             command = list(map(str, self.setting.command(arguments)))
@@ -125,7 +126,7 @@ class Job:
             for line in out.decode(errors="replace").splitlines():
                 self.hear(line)
             self.judge()
-            self.wrong += remains.left(folder, before, self.pids | {process.pid},
+            self.wrong += remains.left(folder, self.pids | {process.pid},
                                        self.setting.not_ours)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -186,7 +187,7 @@ class Job:
                 self.wrong.append(f"rank {rank} took {left[2] - line[2]:.0f} s to leave")
             if code == "peer_lost" and int(lost) == self.victim:
                 self.latencies.append(max(0.0, line[2] - self.killed_at))
-            elif code == "timeout" and int(lost) == self.victim and self.unannounced():
+            elif code == "timeout" and int(lost) in (self.victim, -1) and self.unannounced():
                 self.by_deadline = True
             elif code != "ok" or self.alone:
                 self.wrong.append(f"rank {rank} was told {code} ({lost}): {message}")

@@ -48,10 +48,11 @@ def system_v(pids):
 
 
 def shared_files():
+    """Those of Tandem, which makes none: what an MPI makes is in the job's own folder."""
     try:
-        return {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
+        return [f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if "tandem" in name]
     except OSError:
-        return set()
+        return []
 
 
 def held():
@@ -78,14 +79,14 @@ def orphaned_sockets():
     return {f"socket {words[7]}" for words in named if f"socket:[{words[6]}]" not in holders}
 
 
-def find(folder, before, pids, not_ours):
+def find(folder, pids, not_ours):
     found = [f"process {pid}" for pid in processes(folder.name)]
     for top in folder.iterdir():
         if top.name.startswith(tuple(not_ours)):
             continue
         found += [f"file {path}" for path in [top, *top.rglob("*")] if not path.is_dir()]
     found += system_v(pids)
-    found += sorted(shared_files() - before)
+    found += shared_files()
     # A memory file lives as long as somebody holds it: with the processes of the job it is gone,
     # unless one of those was handed on, to this process for instance.
     found += [f"memory file {target}" for target, by in held().items()
@@ -93,12 +94,12 @@ def find(folder, before, pids, not_ours):
     return found + sorted(orphaned_sockets())
 
 
-def left(folder, before, pids, not_ours=()):
-    """What is left of the job of this mark, temporary folder and pids; `before` are the shared files
-    that were there. What in that folder begins like `not_ours` may stay. Waits for what is ending."""
+def left(folder, pids, not_ours=()):
+    """What is left of the job of these pids, whose mark is the name of its temporary folder. What in
+    there begins like `not_ours` may stay. Waits for what is ending."""
     end = time.monotonic() + PATIENCE
     while True:
-        found = find(folder, before, pids, not_ours)
+        found = find(folder, pids, not_ours)
         if not found or time.monotonic() > end:
             return [f"left: {what}" for what in found]
         time.sleep(0.01)
