@@ -216,7 +216,9 @@ bool Bridge::finished() {
   if (Clock::now() >= farewell_until_) return true;
   const bool sent = std::all_of(outgoing_.begin(), outgoing_.end(),
                                 [](const auto& outgoing) { return !outgoing || outgoing->idle(); });
-  const bool untaken = !sent && Clock::now() <= farewell_from_ + kUntaken;
+  // Where the world has failed, somebody may have ceased to listen for good.
+  const std::chrono::seconds patience = inbox_->failed() ? kLastWords : kUntaken;
+  const bool untaken = !sent && Clock::now() <= farewell_from_ + patience;
   if (untaken || !inbox_->alone()) return false;
   // The others' last words, and cargo of a call that failed, still find somebody for a while: they
   // could not end before we have taken it.

@@ -213,6 +213,8 @@ bool Inbox::alone() const {
                      [&](int r) { return r == rank_ || has_left(r) || !world_->file().locked(r); });
 }
 
+bool Inbox::failed() const { return world_->failure().published(); }
+
 bool Inbox::sources_left() const {
   for (std::uint64_t left = sources_; left != 0; left &= left - 1) {
     if (!has_left(__builtin_ctzll(left))) return false;

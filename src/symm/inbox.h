@@ -56,6 +56,8 @@ class TANDEM_INTERNAL_API Inbox {
 
   /// Whether all other ranks of this machine have left: nobody needs what this process receives.
   [[nodiscard]] bool alone() const;
+  /// Whether the world has failed.
+  [[nodiscard]] bool failed() const;
   /// Whether every source that this process receives has left.
   [[nodiscard]] bool sources_left() const;
 

@@ -201,7 +201,8 @@ Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
   if (!memory.ok()) return memory.status();
   std::vector<std::shared_ptr<World>> worlds;
   for (int r = 0; r < size; ++r) {
-    worlds.emplace_back(new World(*memory, Machines(size), r, timeout));
+    std::shared_ptr<World> world(new World(*memory, Machines(size), r, timeout));
+    worlds.push_back(std::move(world));
     if (Status s = worlds.back()->take_place(); !s.ok()) return s;
   }
   return worlds;

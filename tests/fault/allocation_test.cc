@@ -152,7 +152,14 @@ TEST(Allocation, FailsInWhatPlansAndStarts) {
                          [] { return refused(status_of(make_plan({.rows = 0}, {}))); }}));
   sweep("texts",
         each_of({[] { return status_of(parse_link("1Gbit/s,50us,jitter=3us,seed=4")); },
-                 [] { return check_devices({0}); },
+                 [] {
+                   std::vector<int> list;
+                   {
+                     const Spared own;
+                     list = {0};
+                   }
+                   return check_devices(list);
+                 },
                  [] {
                    return status_of(workspace_bytes(3, 100, DType::f16, false, {.max_rows = 10}));
                  }}));
