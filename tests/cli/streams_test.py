@@ -45,7 +45,7 @@ class Streams(CommandTest):
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         for where in (">&-", ">/dev/full"):
-            for what in (RUN, ("info",), ("--help",), ("plan", *SHAPE)):
+            for what in (RUN, ("info",), ("--help",), ("plan", "--m", "8192")):
                 done = self.shell(f'exec "$@" {where}', *what, code=FAILURE)
                 self.assertIn("cannot write to standard output", done.stderr)
 
@@ -103,7 +103,7 @@ class Streams(CommandTest):
         def end_with(kib):
             limit = kib << 10
             return subprocess.run(
-                [COMMAND, "plan", *SHAPE], cwd=self.folder, env=clean_environment(),
+                [COMMAND, "plan", "--m", "8192"], cwd=self.folder, env=clean_environment(),
                 capture_output=True, text=True, timeout=LIMIT,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 

@@ -67,20 +67,20 @@ TEST(Memory, LimitsOfTheProcessAreItsOwn) {
   for (const auto& [resource, limit_name, option] :
        {std::tuple(RLIMIT_AS, "RLIMIT_AS", "ulimit -v"),
         std::tuple(RLIMIT_DATA, "RLIMIT_DATA", "ulimit -d")}) {
-    in_child([&, which = resource] {
+    in_child([&, which = resource, limit = limit_name, shell_option = option] {
       const std::int64_t container = memory_state().container_limit;
-      const rlimit limit{kLimit, kLimit};
-      ASSERT_EQ(setrlimit(which, &limit), 0);
+      const rlimit bound{kLimit, kLimit};
+      ASSERT_EQ(setrlimit(which, &bound), 0);
       const MemoryState state = memory_state();
       EXPECT_EQ(state.process_limit, std::int64_t{kLimit});
-      EXPECT_EQ(state.process_limit_name, limit_name);
+      EXPECT_EQ(state.process_limit_name, limit);
       EXPECT_EQ(state.container_limit, container);
       // More than the limit may be mapped only where it does not count: shared, under RLIMIT_DATA.
       const MemoryNeed much{.mapped = kLimit, .is_private = true, .what = "a test"};
       const Status status = check_memory(much);
       EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
-      EXPECT_THAT(status.message(), HasSubstr(limit_name));
-      EXPECT_THAT(status.message(), HasSubstr(option));
+      EXPECT_THAT(status.message(), HasSubstr(limit));
+      EXPECT_THAT(status.message(), HasSubstr(shell_option));
       EXPECT_EQ(check_memory({.mapped = kLimit}).ok(), which == RLIMIT_DATA);
     });
   }
