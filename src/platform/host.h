@@ -8,14 +8,16 @@
 #include <cstdint>
 #include <string>
 
+#include "base/internal_api.h"
+
 namespace tandem::platform {
 
 /// As `hostname` prints it; "?" where that cannot be had.
-[[nodiscard]] std::string host_name();
+[[nodiscard]] TANDEM_INTERNAL_API std::string host_name();
 
 /// The network interfaces that are up, with their addresses: "eth0 10.0.0.1, lo 127.0.0.1". Of IPv6
 /// without those of the link only; at most a dozen. "none" when there are none.
-[[nodiscard]] std::string network_interfaces();
+[[nodiscard]] TANDEM_INTERNAL_API std::string network_interfaces();
 
 /// Where a process runs, as far as local sockets care: processes with the same one reach each other
 /// by them, or something is wrong. Plain bytes, to be compared between processes.
@@ -29,6 +31,6 @@ struct Locality {
   [[nodiscard]] bool same_as(const Locality& other) const { return known != 0 && *this == other; }
   [[nodiscard]] bool operator==(const Locality&) const = default;
 };
-[[nodiscard]] Locality locality();
+[[nodiscard]] TANDEM_INTERNAL_API Locality locality();
 
 }  // namespace tandem::platform

@@ -7,11 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/internal_api.h"
 #include "tandem/status.h"
 
 namespace tandem::symm {
 
-struct FailureText {
+struct TANDEM_INTERNAL_API FailureText {
   // Room for the longest message of the library, which names two ranks and two values.
   static constexpr std::size_t kMessageBytes = 1024;
 
