@@ -4,6 +4,8 @@
 // add_job_options().
 #include "job_command_line.h"
 
+#include <chrono>
+
 #include <fmt/format.h>
 
 #include "tandem/system.h"
@@ -14,7 +16,6 @@ namespace tandem::tool {
 namespace {
 
 constexpr int kMostIterations = 1'000'000;
-constexpr std::int64_t kDayMs = 86'400'000;
 
 std::vector<std::string> names(const std::vector<DType>& types) {
   std::vector<std::string> words;
@@ -112,7 +113,7 @@ void add_engine_options(CLI::App& app, JobOptions& o) {
       ->check(one_of({"process", "thread"}));
   app.add_option("--timeout", o.timeout_ms,
                  "longest wait for a rank, in ms (default TANDEM_TIMEOUT_MS, or 30000)")
-      ->check(integer_in(1, kDayMs));
+      ->check(integer_in(1, std::chrono::milliseconds::max().count()));
 }
 
 }  // namespace

@@ -65,10 +65,10 @@ int started_mpi_rank() { return started ? own_place.rank : -1; }
 Outcome on_mpi(const Job& job, const RankBody& body) {
   auto place = mpi_place();
   if (!place.ok()) return failed(place.status());
-  const WorldOptions options{.timeout = job.timeout.value_or(WorldOptions().timeout)};
   Outcome outcome;
   {
-    auto world = mpi::make_world(MPI_COMM_WORLD, options);
+    auto world = job.timeout ? mpi::make_world(MPI_COMM_WORLD, {.timeout = *job.timeout})
+                             : mpi::make_world(MPI_COMM_WORLD);
     if (!world.ok()) {
       outcome = failed(world.status());
     } else {

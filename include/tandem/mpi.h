@@ -26,9 +26,10 @@
 
 namespace tandem::mpi {
 
-/// The tag of the messages by which the ranks of make_world() find each other on the caller's
-/// communicator: the highest that every MPI has. Use another one there while a make_world() runs.
-inline constexpr int kHelloTag = 32767;
+/// The tags of the messages by which the ranks of make_world() find each other, and say that they
+/// give up, on the caller's communicator: the highest that every MPI has. Use others there while a
+/// make_world() runs.
+inline constexpr int kLowestTag = 32760, kHighestTag = 32767;
 
 /// Collective over `comm`, which stays the caller's. At most kMaxRanks ranks.
 ///
@@ -50,7 +51,9 @@ inline constexpr int kHelloTag = 32767;
 /// Errors, on every rank: kUnsupported (MPI is not initialised, or grants too little),
 /// kInvalidArgument (communicator, size, timeout), kMismatch (ranks run different versions of
 /// Tandem), kTimeout, kIo (also: MPI has no communicators left), kOutOfMemory.
-[[nodiscard]] TANDEM_API Result<World> make_world(MPI_Comm comm, WorldOptions options = {});
+[[nodiscard]] TANDEM_API Result<World> make_world(MPI_Comm comm, WorldOptions options);
+/// The same, with the timeout that TANDEM_TIMEOUT_MS gives, or the default one.
+[[nodiscard]] TANDEM_API Result<World> make_world(MPI_Comm comm);
 
 /// The MPI that the library was built with, and the thread level it grants this process, as in
 /// "Open MPI v4.1.4, thread level MPI_THREAD_MULTIPLE"; without the level before MPI_Init().

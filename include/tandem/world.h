@@ -25,7 +25,8 @@ inline constexpr int kMaxRanks = 64;
 struct WorldOptions {
   /// Longest time any wait may take before it returns kTimeout; at least 1 ms, and however much
   /// more: milliseconds::max() waits for as long as a process lives. The environment variable
-  /// TANDEM_TIMEOUT_MS, when set, gives the default for worlds made by from_environment().
+  /// TANDEM_TIMEOUT_MS, when set, gives the default for worlds made by from_environment() and
+  /// mpi::make_world().
   std::chrono::milliseconds timeout{30000};
 };
 

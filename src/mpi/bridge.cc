@@ -65,9 +65,10 @@ Bridge::Bridge(MPI_Comm comm, const symm::Machines& machines, int rank,
                std::shared_ptr<symm::Inbox> inbox, const Settings& settings)
     : comm_(comm), inbox_(std::move(inbox)), settings_(settings), requests_(comm) {
   for (int m = 0; m < machines.count(); ++m) {
-    outgoing_.push_back(m == machines.own() ? nullptr
-                                            : std::make_unique<Outgoing>(machines.receiver(m, rank),
-                                                                         settings.sizes));
+    outgoing_.push_back(
+        m == machines.own()
+            ? nullptr
+            : std::make_unique<Outgoing>(comm, machines.receiver(m, rank), settings.sizes));
     for (int source : machines.ranks(m)) {
       if (m == machines.own() || machines.receiver(machines.own(), source) != rank) continue;
       incoming_.push_back(std::make_unique<Incoming>(source, settings.sizes.piece));
@@ -108,7 +109,9 @@ void Bridge::finish() {
   wake();
   (void)thread_->join();
   thread_.reset();
-  if (clean_) MPI_Comm_free(&comm_);
+  // What a rank that has not left still sends lies in MPI, and would be taken for a message of the
+  // next communicator that gets this one's place: then this one stays.
+  if (clean_ && inbox_->sources_left()) MPI_Comm_free(&comm_);
 }
 
 void Bridge::tell(int machine, symm::Note note, std::span<const std::byte> text) {
@@ -166,19 +169,13 @@ void Bridge::break_off(const Status& failure) noexcept {
   inbox_->fail(failure);
   const auto deadline = platform::Deadline::after(kBreakingOff);
   for (const auto& outgoing : outgoing_) {
-    if (outgoing) outgoing->break_off(requests_, failure);
+    if (outgoing) outgoing->break_off(failure);
   }
   // Sent with the first look, as a rule: the messages are short.
-  (void)base::guarded([&] {
-    while (!deadline.passed() &&
-           !std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& outgoing) {
-             return !outgoing || outgoing->last_words_sent();
-           })) {
-      if (const Result<int> ended = requests_.poll(); !ended.ok()) return ended.status();
-      platform::sleep_until(Clock::now() + kFreeCore);
-    }
-    return Status();
-  });
+  const auto sent = [](const auto& outgoing) { return !outgoing || outgoing->last_words_sent(); };
+  while (!std::all_of(outgoing_.begin(), outgoing_.end(), sent) && !deadline.passed()) {
+    platform::sleep_until(Clock::now() + kFreeCore);
+  }
 }
 
 Result<bool> Bridge::work() {
@@ -214,8 +211,9 @@ void Bridge::nap(Clock::time_point last_event, std::uint32_t calls) {
 bool Bridge::finished() {
   if (!ending_.load(std::memory_order_acquire)) return false;
   if (Clock::now() >= farewell_until_) return true;
-  const bool sent = std::all_of(outgoing_.begin(), outgoing_.end(),
-                                [](const auto& outgoing) { return !outgoing || outgoing->idle(); });
+  const bool sent = std::all_of(outgoing_.begin(), outgoing_.end(), [&](const auto& outgoing) {
+    return !outgoing || outgoing->idle() || inbox_->ended(outgoing->receiver());
+  });
   // Where the world has failed, somebody may have ceased to listen for good.
   const std::chrono::seconds patience = inbox_->failed() ? kLastWords : kUntaken;
   const bool untaken = !sent && Clock::now() <= farewell_from_ + patience;

@@ -3,8 +3,6 @@
 // Duplicating a communicator within a deadline, and what is kept as its attribute.
 #include "mpi/communicator.h"
 
-#include <memory>
-
 #include <fmt/format.h>
 
 #include "mpi/requests.h"
@@ -12,12 +10,6 @@
 
 namespace tandem::mpi {
 namespace {
-
-/// MPI writes here when it gets round to it.
-struct Duplication {
-  MPI_Comm made = MPI_COMM_NULL;
-  MPI_Request request = MPI_REQUEST_NULL;
-};
 
 Status refused(int code) {
   const Status why = check(code, "duplicate the communicator");
@@ -61,30 +53,34 @@ Result<std::uint32_t> count_attempt(MPI_Comm comm) {
   return count;
 }
 
-Result<OwnComm> OwnComm::duplicate(MPI_Comm comm, platform::Deadline deadline) {
-  auto pending = std::make_unique<Duplication>();
-  const int begun = MPI_Comm_idup(comm, &pending->made, &pending->request);
+Result<OwnComm> Duplication::run(MPI_Comm comm, platform::Deadline deadline,
+                                 const std::function<Status()>& meanwhile) {
+  const int begun = MPI_Comm_idup(comm, &pending_->made, &pending_->request);
   if (begun != MPI_SUCCESS) return refused(begun);
+  const auto abandon = [&](Status why) {
+    (void)pending_.release();
+    return why;
+  };
   for (int ended = 0;;) {
     const bool last = deadline.passed();
-    if (const int code = MPI_Test(&pending->request, &ended, MPI_STATUS_IGNORE);
+    if (const int code = MPI_Test(&pending_->request, &ended, MPI_STATUS_IGNORE);
         code != MPI_SUCCESS) {
       return refused(code);
     }
     if (ended != 0) break;
+    if (Status s = meanwhile(); !s.ok()) return abandon(std::move(s));
     if (last) {
-      (void)pending.release();
-      return Status(
-          StatusCode::kTimeout,
-          "the ranks came to make_world(), but the communicator could not be duplicated in "
-          "time: a rank has ended, or the network stalls; look at the other ranks, or "
-          "allow more time (WorldOptions.timeout)");
+      return abandon(
+          {StatusCode::kTimeout,
+           "the ranks came to make_world(), but the communicator could not be duplicated in "
+           "time: a rank has ended, or the network stalls; look at the other ranks, or "
+           "allow more time (WorldOptions.timeout)"});
     }
     platform::sleep_until(platform::Clock::now() + std::chrono::microseconds(20));
   }
-  if (pending->made == MPI_COMM_NULL) return refused(MPI_ERR_OTHER);
-  MPI_Comm_set_errhandler(pending->made, MPI_ERRORS_RETURN);
-  return OwnComm(pending->made);
+  if (pending_->made == MPI_COMM_NULL) return refused(MPI_ERR_OTHER);
+  MPI_Comm_set_errhandler(pending_->made, MPI_ERRORS_RETURN);
+  return OwnComm(pending_->made);
 }
 
 OwnComm::~OwnComm() {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include <mpi.h>
@@ -35,9 +37,6 @@ class ErrorsReturn {
 class OwnComm {
  public:
   OwnComm() = default;
-  /// Collective over `comm`, whose errors must come back. Errors: kIo (among other things when MPI
-  /// has no communicators left), kTimeout; then what MPI still works on stays for ever.
-  static Result<OwnComm> duplicate(MPI_Comm comm, platform::Deadline deadline);
   OwnComm(OwnComm&& other) noexcept : comm_(other.release()) {}
   OwnComm& operator=(OwnComm&& other) noexcept {
     std::swap(comm_, other.comm_);
@@ -50,8 +49,28 @@ class OwnComm {
   [[nodiscard]] MPI_Comm release() { return std::exchange(comm_, MPI_COMM_NULL); }
 
  private:
+  friend class Duplication;
   explicit OwnComm(MPI_Comm comm) : comm_(comm) {}
   MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// Makes one. Its memory is there before: a rank that joins in, as all must, cannot fail to.
+class Duplication {
+ public:
+  Duplication() : pending_(std::make_unique<Pending>()) {}
+  /// Collective over `comm`, whose errors must come back, once. An error of `meanwhile`, which is
+  /// called again and again, ends it. Errors: kIo (among other things when MPI has no communicators
+  /// left), kTimeout; then what MPI still works on stays for ever.
+  Result<OwnComm> run(MPI_Comm comm, platform::Deadline deadline,
+                      const std::function<Status()>& meanwhile);
+
+ private:
+  /// MPI writes here when it gets round to it.
+  struct Pending {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  std::unique_ptr<Pending> pending_;
 };
 
 }  // namespace tandem::mpi

@@ -80,6 +80,7 @@ class PingPong {
       const bool last = roll_.deadline().passed();
       if (const Result<int> done = requests_.poll(); !done.ok()) return done.status();
       if (ended) break;
+      if (Status s = roll_.heard(); !s.ok()) return s;
       if (last) {
         return {StatusCode::kTimeout,
                 fmt::format("{} did not answer {} while the network between their machines was "

@@ -111,6 +111,7 @@ Result<bool> reach(const RollCall& roll, int peer, const Introduction& there, Vi
                       roll.name(peer)));
     }
     if (Status s = visitor.door->tend(); !s.ok()) return s;
+    if (Status s = roll.heard(); !s.ok()) return s;
     platform::sleep_until(platform::Clock::now() + kKnock);
   }
 }
@@ -144,6 +145,7 @@ Result<std::shared_ptr<symm::WorldMemory>> found_machine(const RollCall& roll,
     while (r != roll.rank() && !visitor.door->admitted().contains(r)) {
       if (Status s = visitor.door->tend(); !s.ok()) return s;
       if (visitor.door->admitted().contains(r)) break;
+      if (Status s = roll.heard(); !s.ok()) return s;
       if (roll.deadline().passed()) {
         return Status(StatusCode::kTimeout,
                       fmt::format("{} of this machine did not come for the memory that all share; "

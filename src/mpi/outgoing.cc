@@ -4,6 +4,7 @@
 #include "mpi/outgoing.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "base/guarded.h"
@@ -14,7 +15,7 @@ namespace {
 /// Messages of notes that MPI may hold at once: bounds its memory, and never reached in practice.
 constexpr int kMostMessages = 16;
 
-std::size_t padded(std::size_t bytes) {
+constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + symm::kNoteAlign - 1) / symm::kNoteAlign * symm::kNoteAlign;
 }
 
@@ -28,6 +29,26 @@ void write(std::vector<std::byte>& message, symm::Note note, std::span<const std
 }
 
 }  // namespace
+
+/// A message of one note, made ahead.
+struct Outgoing::LastWords {
+  symm::Note note{.kind = symm::NoteKind::lost,
+                  .text_bytes = static_cast<std::uint32_t>(sizeof(symm::FailureText))};
+  symm::FailureText text{};
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+Outgoing::Outgoing(MPI_Comm comm, int receiver, const MessageSizes& sizes)
+    : comm_(comm), receiver_(receiver), sizes_(sizes), last_words_(std::make_unique<LastWords>()) {
+  static_assert(offsetof(LastWords, text) == sizeof(symm::Note) &&
+                offsetof(LastWords, request) ==
+                    sizeof(symm::Note) + padded(sizeof(symm::FailureText)));
+}
+
+Outgoing::~Outgoing() {
+  // What MPI still reads stays.
+  if (last_words_->request != MPI_REQUEST_NULL) (void)last_words_.release();
+}
 
 void Outgoing::append(const symm::Note& note, std::span<const std::byte> text) {
   if (messages_.empty() ||
@@ -110,23 +131,23 @@ Result<bool> Outgoing::post(Requests& requests, symm::Inbox& inbox) {
   return any;
 }
 
-void Outgoing::break_off(Requests& requests, const Status& failure) noexcept {
+void Outgoing::break_off(const Status& failure) noexcept {
   {
     const std::lock_guard lock(mutex_);
     messages_.clear();
     queued_.clear();
   }
   shipments_.clear();
-  (void)base::guarded([&] {
-    const auto text = symm::FailureText::of(failure);
-    const auto message = std::make_shared<Message>();
-    write(message->bytes, {.kind = symm::NoteKind::lost}, symm::bytes_of(text));
-    const auto done = [this, message](int) { last_words_under_way_ = false; };
-    Status sent = requests.send(message->bytes.data(), static_cast<int>(message->bytes.size()),
-                                receiver_, kNotes, done);
-    last_words_under_way_ = sent.ok();
-    return sent;
-  });
+  last_words_->text = symm::FailureText::of(failure);
+  // What MPI refuses cannot be said.
+  (void)MPI_Isend(last_words_.get(), offsetof(LastWords, request), MPI_BYTE, receiver_, kNotes,
+                  comm_, &last_words_->request);
+}
+
+bool Outgoing::last_words_sent() noexcept {
+  int sent = 0;
+  const int code = MPI_Test(&last_words_->request, &sent, MPI_STATUS_IGNORE);
+  return sent != 0 || code != MPI_SUCCESS;
 }
 
 void Outgoing::finish(Shipment& shipment, symm::Inbox& inbox) {

@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include <mpi.h>
+
 #include "mpi/requests.h"
 #include "symm/inbox.h"
 #include "symm/remote.h"
@@ -24,8 +26,13 @@ inline constexpr std::size_t kMessageBytes = 4096;
 
 class Outgoing {
  public:
-  /// To the rank that receives there.
-  Outgoing(int receiver, const MessageSizes& sizes) : receiver_(receiver), sizes_(sizes) {}
+  /// To the rank that receives there, on `comm`.
+  Outgoing(MPI_Comm comm, int receiver, const MessageSizes& sizes);
+  ~Outgoing();
+  Outgoing(const Outgoing&) = delete;
+  Outgoing& operator=(const Outgoing&) = delete;
+
+  [[nodiscard]] int receiver() const { return receiver_; }
 
   /// Thread-safe. Nothing is thrown: where memory for the queue cannot be had, post() reports that,
   /// since what comes later would be without what came before.
@@ -35,10 +42,11 @@ class Outgoing {
   /// Sends what is queued, as far as it may. Returns whether anything was sent. The bridge's
   /// thread. Errors: kOutOfMemory, kIo.
   Result<bool> post(Requests& requests, symm::Inbox& inbox);
-  /// Gives up what is queued, which also frees memory, and sends why nothing more comes, if
-  /// that can be sent. The bridge's thread, last.
-  void break_off(Requests& requests, const Status& failure) noexcept;
-  [[nodiscard]] bool last_words_sent() const { return !last_words_under_way_; }
+  /// Gives up what is queued and sends why nothing more comes, from memory that is there in any
+  /// case. The bridge's thread, last.
+  void break_off(const Status& failure) noexcept;
+  /// Whether MPI has taken these words, or never will. Makes it go on.
+  [[nodiscard]] bool last_words_sent() noexcept;
   /// Nothing is queued or under way.
   [[nodiscard]] bool idle();
 
@@ -47,6 +55,7 @@ class Outgoing {
     std::vector<std::byte> bytes;
     int cargo = 0;  ///< announced in it
   };
+  struct LastWords;
   struct Shipment {
     symm::Cargo cargo;
     symm::CargoSource source;  ///< holds the memory that MPI reads
@@ -60,6 +69,7 @@ class Outgoing {
   void append(const symm::Note& note, std::span<const std::byte> text);
   void finish(Shipment& shipment, symm::Inbox& inbox);
 
+  const MPI_Comm comm_;
   const int receiver_;
   const MessageSizes sizes_;
   std::mutex mutex_;  // guards the two queues and lost_
@@ -70,7 +80,7 @@ class Outgoing {
   std::deque<std::shared_ptr<Shipment>> shipments_;  ///< not yet posted entirely
   int announced_ = 0;                                ///< of those, from the front
   int messages_under_way_ = 0;
-  bool last_words_under_way_ = false;
+  std::unique_ptr<LastWords> last_words_;
   std::uint64_t bytes_under_way_ = 0;
 };
 

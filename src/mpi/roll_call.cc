@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RollCall. Messages of a rank come in the order of its rounds, so that a receive per rank and
-// round is all there is. Start reading at round().
+// round is all there is. A round ends when everything is heard and everything said was taken, so
+// that the next one uses the same memory. Start reading at round().
 #include "mpi/roll_call.h"
 
 #include <algorithm>
-#include <memory>
+#include <chrono>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "mpi/requests.h"
 #include "platform/host.h"
 #include "platform/park.h"
 
 namespace tandem::mpi {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x324c4c4f524e4154ULL;  // "TANROLL2" in memory
+constexpr std::uint64_t kMagic = 0x334c4c4f524e4154ULL;  // "TANROLL3" in memory
 
 using platform::Clock;
 using std::chrono::microseconds;
@@ -27,7 +29,7 @@ constexpr microseconds kPatient{200};
 
 std::uint64_t bit(int rank) { return std::uint64_t{1} << rank; }
 
-/// As in "ranks 2 and 5". The remedy of the reader begins with a name.
+/// "rank 2 (host alpha) and rank 5".
 std::string list(const RollCall& roll, std::uint64_t ranks) {
   std::string text;
   for (int r = 0; r < roll.size(); ++r) {
@@ -44,105 +46,155 @@ struct Verdict {
   char words[RollCall::kMostBytes - 8] = {};
 };
 
+bool ended(const std::vector<MPI_Request>& requests) {
+  return std::all_of(requests.begin(), requests.end(),
+                     [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
+}
+
 }  // namespace
 
 /// Plain bytes of one layout.
 struct RollCall::Message {
   std::uint64_t magic = kMagic;
   std::uint32_t attempt = 0, round = 0;
-  std::uint64_t missing = 0;  ///< ranks without which the sender gives up; 0 = it does not
   char host[64] = {};
   std::uint64_t bytes = 0;
   std::byte said[kMostBytes] = {};
 };
 
-RollCall::RollCall(MPI_Comm comm, int tag, std::uint32_t attempt, platform::Deadline deadline)
-    : tag_(tag),
-      attempt_(attempt),
-      deadline_(deadline),
-      host_(platform::host_name()),
-      requests_(comm) {
+/// All by rank.
+struct RollCall::Mail {
+  explicit Mail(int size)
+      : messages(static_cast<std::size_t>(size)),
+        receives(messages.size(), MPI_REQUEST_NULL),
+        sends(messages.size(), MPI_REQUEST_NULL) {}
+  std::vector<Message> messages;
+  std::vector<MPI_Request> receives, sends;
+};
+
+RollCall::RollCall(MPI_Comm comm, int tag, std::uint32_t attempt, platform::Deadline deadline,
+                   AbortChannel& abort)
+    : comm_(comm), tag_(tag), attempt_(attempt), deadline_(deadline), abort_(abort) {
   MPI_Comm_rank(comm, &rank_);
   MPI_Comm_size(comm, &size_);
-  peers_.resize(static_cast<std::size_t>(size_));
-  peers_[static_cast<std::size_t>(rank_)].host = host_;
+  mail_ = std::make_unique<Mail>(size_);
+  Message& own = mail_->messages[static_cast<std::size_t>(rank_)];
+  own.attempt = attempt_;
+  const std::string host = platform::host_name();
+  std::memcpy(own.host, host.data(), std::min(host.size(), sizeof own.host - 1));
 }
 
-RollCall::~RollCall() { (void)finish(); }
+RollCall::~RollCall() {
+  if (!finish()) (void)mail_.release();
+}
 
 bool RollCall::finish() {
   // Sends end when MPI has taken them, as a rule at once; receives are left only by a failed round.
-  return requests_.empty() || requests_.withdraw();
+  constexpr std::chrono::milliseconds kPatience{200};
+  const auto end = Clock::now() + kPatience;
+  for (MPI_Request& request : mail_->receives) {
+    if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  }
+  for (std::vector<MPI_Request>* requests : {&mail_->receives, &mail_->sends}) {
+    for (MPI_Request& request : *requests) {
+      int done = 0;
+      while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
+             Clock::now() < end) {
+        platform::sleep_until(Clock::now() + std::chrono::milliseconds(1));
+      }
+    }
+  }
+  return ended(mail_->receives) && ended(mail_->sends);
 }
 
 std::string RollCall::name(int rank) const {
-  const std::string& host = peers_[static_cast<std::size_t>(rank)].host;
-  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (host {})", rank, host);
+  const char* const host = mail_->messages[static_cast<std::size_t>(rank)].host;
+  return *host == 0 ? fmt::format("rank {}", rank) : fmt::format("rank {} (host {})", rank, host);
 }
 
-Status RollCall::send_all(std::uint64_t missing, std::span<const std::byte> said) {
-  const auto message = std::make_shared<Message>();
-  message->attempt = attempt_;
-  message->round = round_;
-  message->missing = missing;
-  std::memcpy(message->host, host_.data(), std::min(host_.size(), sizeof message->host - 1));
-  message->bytes = said.size();
-  std::copy(said.begin(), said.end(), message->said);
+std::span<const std::byte> RollCall::said(int rank) const {
+  const Message& message = mail_->messages[static_cast<std::size_t>(rank)];
+  return std::span(message.said).first(message.bytes);
+}
+
+Status RollCall::heard() const {
+  const auto abort = abort_.heard();
+  if (!abort.ok()) return abort.status();
+  if (!abort->has_value()) return {};
+  const auto& [rank, why] = **abort;
+  return {why.code(), fmt::format("{} gave up: {}", name(rank), why.message())};
+}
+
+Status RollCall::send_all(std::span<const std::byte> own) {
+  Message& message = mail_->messages[static_cast<std::size_t>(rank_)];
+  message.round = round_;
+  message.bytes = own.size();
+  std::copy(own.begin(), own.end(), message.said);
   for (int step = 1; step < size_; ++step) {
     const int peer = (rank_ + step) % size_;
-    Status sent = requests_.send(message.get(), sizeof *message, peer, tag_, [message](int) {});
+    Status sent = check(MPI_Isend(&message, sizeof message, MPI_BYTE, peer, tag_, comm_,
+                                  &mail_->sends[static_cast<std::size_t>(peer)]),
+                        "send");
     if (!sent.ok()) return sent;
   }
   return {};
 }
 
 Status RollCall::listen(int peer) {
-  const auto message = std::make_shared<Message>();
-  return requests_.receive(message.get(), sizeof *message, peer, tag_,
-                           [this, peer, message](int bytes) { hear(peer, *message, bytes); });
+  const auto at = static_cast<std::size_t>(peer);
+  return check(MPI_Irecv(&mail_->messages[at], sizeof(Message), MPI_BYTE, peer, tag_, comm_,
+                         &mail_->receives[at]),
+               "receive");
 }
 
-void RollCall::hear(int peer, const Message& message, int bytes) {
+Status RollCall::hear(int peer, int bytes) {
+  Message& message = mail_->messages[static_cast<std::size_t>(peer)];
+  message.host[sizeof message.host - 1] = 0;
   if (bytes != sizeof message || message.magic != kMagic || message.bytes > kMostBytes) {
-    broken_ = {
-        StatusCode::kMismatch,
-        fmt::format("rank {} sent what this rank does not understand: it runs another version "
-                    "of Tandem, or has another byte order, or the program itself uses the tag "
-                    "{} on this communicator; install one version on all machines",
-                    peer, tag_)};
-    return;
+    message = {};
+    return {StatusCode::kMismatch,
+            fmt::format("rank {} sent what this rank does not understand: it runs another version "
+                        "of Tandem, or has another byte order, or the program itself uses the tag "
+                        "{} on this communicator; install one version on all machines",
+                        peer, tag_)};
   }
-  Peer& of = peers_[static_cast<std::size_t>(peer)];
-  of.host.assign(message.host, strnlen(message.host, sizeof message.host));
-  if (message.attempt < attempt_) {
-    broken_ = listen(peer);  // of a call that has ended here, without it
-  } else if (message.missing != 0) {
-    broken_ = {
-        StatusCode::kTimeout,
-        fmt::format("{} gave up: it had waited in vain for {}; call make_world() on all ranks "
-                    "at about the same time, or allow more time (WorldOptions.timeout)",
-                    name(peer), list(*this, message.missing))};
-  } else if (message.attempt != attempt_ || message.round != round_) {
-    broken_ = {
-        StatusCode::kMismatch,
-        fmt::format("{} has called make_world() more often on this communicator than rank {}; "
-                    "every call must be made by all ranks",
-                    name(peer), rank_)};
-  } else {
-    of.said.assign(message.said, message.said + message.bytes);
-    of.here = true;
-  }
+  if (message.attempt < attempt_) return listen(peer);  // of a call that has ended here, without it
+  if (message.attempt == attempt_ && message.round == round_) return {};
+  return {StatusCode::kMismatch,
+          fmt::format("{} has called make_world() more often on this communicator than rank {}; "
+                      "every call must be made by all ranks",
+                      name(peer), rank_)};
 }
 
-Status RollCall::give_up(std::string_view what) {
-  std::uint64_t missing = 0, came = 0;
+Result<bool> RollCall::progress() {
   for (int r = 0; r < size_; ++r) {
-    const Peer& peer = peers_[static_cast<std::size_t>(r)];
-    if (!peer.here) missing |= bit(r);
-    if (peer.here && r != rank_) came |= bit(r);
+    MPI_Request& receive = mail_->receives[static_cast<std::size_t>(r)];
+    int done = 0, bytes = 0;
+    MPI_Status status;
+    while (receive != MPI_REQUEST_NULL) {
+      Status s = check(MPI_Test(&receive, &done, &status), "receive");
+      if (s.ok() && done == 0) break;
+      if (s.ok()) MPI_Get_count(&status, MPI_BYTE, &bytes);
+      if (s.ok()) s = hear(r, bytes);
+      if (!s.ok()) return s;
+    }
   }
-  (void)send_all(missing, {});
-  (void)requests_.poll();
+  int sent = 0;
+  Status s = check(MPI_Testall(size_, mail_->sends.data(), &sent, MPI_STATUSES_IGNORE), "send");
+  if (!s.ok()) return s;
+  return sent != 0 && ended(mail_->receives);
+}
+
+Status RollCall::timed_out(std::string_view what) const {
+  std::uint64_t missing = 0;
+  for (int r = 0; r < size_; ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    if (mail_->receives[at] != MPI_REQUEST_NULL || mail_->sends[at] != MPI_REQUEST_NULL) {
+      missing |= bit(r);
+    }
+  }
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - size_);
+  const std::uint64_t came = all & ~missing & ~bit(rank_);
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_).count();
   return {
@@ -161,21 +213,19 @@ Status RollCall::round(std::string_view what, std::span<const std::byte> own,
                        const Meanwhile& meanwhile) {
   ++round_;
   for (int r = 0; r < size_; ++r) {
-    Peer& peer = peers_[static_cast<std::size_t>(r)];
-    peer.here = r == rank_;
-    if (r == rank_) peer.said.assign(own.begin(), own.end());
     if (r == rank_) continue;
     if (Status s = listen(r); !s.ok()) return s;
   }
-  if (Status s = send_all(0, own); !s.ok()) return s;
+  if (Status s = send_all(own); !s.ok()) return s;
   const Clock::time_point began = Clock::now();
   for (;;) {
     // What has come by the deadline counts, also where this thread had no core.
     const bool last = deadline_.passed();
-    if (const Result<int> ended = requests_.poll(); !ended.ok()) return ended.status();
-    if (!broken_.ok()) return broken_;
-    if (std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.here; })) return {};
-    if (last) return give_up(what);
+    const Result<bool> complete = progress();
+    if (!complete.ok()) return complete.status();
+    if (*complete) return {};
+    if (Status s = heard(); !s.ok()) return s;
+    if (last) return timed_out(what);
     if (Status s = meanwhile ? meanwhile() : Status(); !s.ok()) return s;
     if (Clock::now() - began < kEager) {
       std::this_thread::yield();
@@ -190,11 +240,13 @@ Status RollCall::agree(std::string_view what, const Status& own, const Meanwhile
   verdict.length = static_cast<std::uint32_t>(std::min(own.message().size(), sizeof verdict.words));
   std::memcpy(verdict.words, own.message().data(), verdict.length);
   const auto all = gather(what, verdict, meanwhile);
+  if (all.ok() && !own.ok()) abort_.settle();
   if (!own.ok()) return own;
   if (!all.ok()) return all.status();
   for (int r = 0; r < size_; ++r) {
     const Verdict& other = (*all)[static_cast<std::size_t>(r)];
     if (other.code == 0) continue;
+    abort_.settle();
     const bool known = other.code > 0 && other.code <= static_cast<int>(StatusCode::kInternal);
     const std::string_view words(other.words,
                                  std::min<std::size_t>(other.length, sizeof other.words));

@@ -155,9 +155,10 @@ Status populate(std::byte* at, std::size_t bytes) {
   const std::size_t past = reinterpret_cast<std::uintptr_t>(at) % page;
   std::byte* const first = at - past;
   const std::size_t all = bytes + past;
+  int tries = 1000;  // "try again" is meant for a moment
   while (madvise(first, all, MADV_POPULATE_WRITE) != 0) {
-    if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == ENOMEM || errno == EFAULT) {
+    if (errno == EINTR || (errno == EAGAIN && --tries > 0)) continue;
+    if (errno != EINVAL) {
       return {StatusCode::kOutOfMemory,
               fmt::format("the system has no memory for {} bytes ({} MiB) that it had granted: {}; "
                           "use smaller shapes or fewer ranks, or free memory",

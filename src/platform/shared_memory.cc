@@ -4,7 +4,6 @@
 #include "platform/shared_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <string>
 
@@ -80,18 +79,7 @@ SharedMapping::~SharedMapping() {
 }
 
 Status SharedMapping::touch(std::size_t offset, std::size_t bytes) const {
-  if (bytes == 0) return {};
-  int tries = 1000;  // "try again" is meant for a moment
-  while (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) != 0) {
-    if (errno == EINTR || (errno == EAGAIN && --tries > 0)) continue;
-    if (errno != EINVAL) return out_of_memory(bytes, errno);
-    // An older kernel: add nothing to a word of each page. Atomic, since peers may be writing.
-    for (std::size_t at = offset; at < offset + bytes; at += page_size()) {
-      reinterpret_cast<std::atomic<unsigned>*>(data_ + at)->fetch_add(0, std::memory_order_relaxed);
-    }
-    break;
-  }
-  return {};
+  return populate(data_ + offset, bytes);
 }
 
 Result<SharedFile> SharedFile::create() {

@@ -77,6 +77,9 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       if (!is_failure(failure)) return false;
       if (note.kind == NoteKind::lost) {
         fail(failure.status());
+        // Behind the failure, which stands. Release: pairs with the acquire in World::gone().
+        entry.state.store(RankState::ended, std::memory_order_release);
+        world_->ring_all();
       } else if (note.window == 0) {
         (void)world_->failure().publish(rank_, failure);
         world_->ring_all();
@@ -220,6 +223,11 @@ bool Inbox::sources_left() const {
     if (!has_left(__builtin_ctzll(left))) return false;
   }
   return true;
+}
+
+bool Inbox::ended(int rank) const {
+  // Acquire: pairs with the release in act().
+  return world_->entry(rank).state.load(std::memory_order_acquire) == RankState::ended;
 }
 
 bool Inbox::has_left(int rank) const {

@@ -58,6 +58,8 @@ class TANDEM_INTERNAL_API Inbox {
   [[nodiscard]] bool alone() const;
   /// Whether the world has failed.
   [[nodiscard]] bool failed() const;
+  /// Whether a rank of another machine is known to have ended: it takes nothing any longer.
+  [[nodiscard]] bool ended(int rank) const;
   /// Whether every source that this process receives has left.
   [[nodiscard]] bool sources_left() const;
 

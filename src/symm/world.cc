@@ -227,7 +227,7 @@ Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
   return world;
 }
 
-Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::milliseconds timeout) {
+Result<std::shared_ptr<World>> take_seat(MachineSeat seat, std::chrono::milliseconds timeout) {
   if (Status s = check_timeout(timeout); !s.ok()) return s;
   if (Status s = platform::set_delays_from_environment(); !s.ok()) return s;
   std::shared_ptr<World> world(new World(seat.memory, seat.machines, seat.rank, timeout));
@@ -236,8 +236,11 @@ Result<std::shared_ptr<World>> join_machines(MachineSeat seat, std::chrono::mill
   world->remote_ = std::move(seat.remote);
   world->by_network_ = true;
   if (Status s = world->take_place(); !s.ok()) return s;
-  if (Status s = world->exchange(Collective::join, Terms{}).status(); !s.ok()) return s;
   return world;
+}
+
+Status join_machines(World& world) {
+  return world.exchange(Collective::join, Terms{}).status();
 }
 
 Result<int> make_rendezvous(int size) {

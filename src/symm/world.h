@@ -54,7 +54,7 @@ class World : public std::enable_shared_from_this<World> {
   [[nodiscard]] const Machines& machines() const { return machines_; }
   /// The network between its machines, as measured; the same on every rank.
   [[nodiscard]] const Link& link() const { return link_; }
-  /// Whether its ranks could be on several machines (join_machines()), even if they are not.
+  /// Whether its ranks could be on several machines (take_seat()), even if they are not.
   [[nodiscard]] bool meets_by_network() const { return by_network_; }
 
   /// Polling limit for `threads` busy threads per rank: zero when the threads of all ranks of this
@@ -93,8 +93,8 @@ class World : public std::enable_shared_from_this<World> {
       int size, std::chrono::milliseconds timeout);
   friend Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                                    std::chrono::milliseconds timeout);
-  friend Result<std::shared_ptr<World>> join_machines(MachineSeat seat,
-                                                      std::chrono::milliseconds timeout);
+  friend Result<std::shared_ptr<World>> take_seat(MachineSeat seat,
+                                                  std::chrono::milliseconds timeout);
 
   World(std::shared_ptr<WorldMemory> memory, const Machines& machines, int rank,
         std::chrono::milliseconds timeout);
@@ -144,9 +144,13 @@ Result<std::vector<std::shared_ptr<World>>> make_thread_worlds(int size,
 Result<std::shared_ptr<World>> join_world(int rank, int size, int fd,
                                           std::chrono::milliseconds timeout);
 
-/// Takes the seat. Collective over all machines, and of the same rules as join_world().
-TANDEM_INTERNAL_API Result<std::shared_ptr<World>> join_machines(MachineSeat seat,
-                                                                 std::chrono::milliseconds timeout);
+/// Takes the seat; waits for nobody. From here on the others learn from the world when this rank
+/// fails or goes. Errors: kInvalidArgument (the timeout).
+TANDEM_INTERNAL_API Result<std::shared_ptr<World>> take_seat(MachineSeat seat,
+                                                             std::chrono::milliseconds timeout);
+/// Collective over all machines, the first thing that ranks do who took their seats. Errors: as
+/// join_world().
+TANDEM_INTERNAL_API Status join_machines(World& world);
 
 /// Makes the memory file of a world of `size` process ranks; returns its descriptor, which the
 /// ranks must inherit and the caller closes.

@@ -37,16 +37,26 @@ std::vector<Status> live_once(Life& life) {
   return outcomes;
 }
 
-/// Tells what should not have been; returns how much.
-int judge(int rank, const char* when, std::uint64_t number, const std::vector<Status>& outcomes,
-          bool must_succeed) {
+/// Collective. Tells what should not have been, and then also how the rank fared that was without
+/// memory, `owner`, and where; returns how much was wrong on this rank.
+int judge(int rank, int owner, const char* when, std::uint64_t number,
+          const std::vector<Status>& outcomes, bool must_succeed) {
   int wrong = 0;
   for (const Status& s : outcomes) {
     const bool lied = s.code() == StatusCode::kInternal || s.code() == StatusCode::kTimeout;
-    if (s.ok() || (!lied && !must_succeed)) continue;
-    std::printf("rank %d, %s (allocation %llu): %s\n", rank, when,
-                static_cast<unsigned long long>(number), s.message().c_str());
-    ++wrong;
+    wrong += s.ok() || (!lied && !must_succeed) ? 0 : 1;
+  }
+  int anywhere = 0;
+  MPI_Allreduce(&wrong, &anywhere, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (wrong == 0 && (anywhere == 0 || rank != owner)) return wrong;
+  for (const Status& s : outcomes) {
+    std::printf("rank %d, %s: %s\n", rank, when, s.ok() ? "ok" : s.message().c_str());
+  }
+  if (rank == owner && number > 0) {
+    std::printf("rank %d, allocation %llu failed here:\n", rank,
+                static_cast<unsigned long long>(number));
+    std::fflush(stdout);
+    write_stack_of_failure(STDOUT_FILENO);
   }
   return wrong;
 }
@@ -56,7 +66,7 @@ int sweep_job(int rank, int ranks, Life& life) {
   const int points = wanted != nullptr && std::atoi(wanted) > 0 ? std::atoi(wanted) : 8;
   alarm(kMostSeconds);
   fail_allocation(0, Failing::once);
-  int wrong = judge(rank, "with memory", 0, live_once(life), true);
+  int wrong = judge(rank, 0, "with memory", 0, live_once(life), true);
   const std::uint64_t allocations = stop_failing();
   for (int point = 0; point < points * ranks; ++point) {
     const bool own = point % ranks == rank;
@@ -68,10 +78,12 @@ int sweep_job(int rank, int ranks, Life& life) {
     fail_allocation(number, point / ranks % 2 == 0 ? Failing::once : Failing::from_here);
     const auto outcomes = live_once(life);
     stop_failing();
-    wrong += judge(rank, "without memory", number, outcomes, false);
+    wrong += judge(rank, point % ranks,
+                   point / ranks % 2 == 0 ? "without memory once" : "without memory from here",
+                   number, outcomes, false);
     alarm(kMostSeconds);
     MPI_Barrier(MPI_COMM_WORLD);
-    wrong += judge(rank, "afterwards", number, live_once(life), true);
+    wrong += judge(rank, point % ranks, "afterwards", 0, live_once(life), true);
   }
   return wrong;
 }

@@ -146,7 +146,7 @@ TEST_F(WireTest, UnwantedPiecesOfGrowingLengthStayWithinTheirMemory) {
   announce(second);
   announce(cargo());
   ASSERT_TRUE(deliver().ok());
-  for (std::size_t bytes : {10, 900, 300, 1000, 500}) send(std::vector<std::byte>(bytes));
+  for (const std::size_t bytes : {10UL, 900UL, 300UL, 1000UL, 500UL}) send(std::vector<std::byte>(bytes));
   send(std::vector<std::byte>(500, std::byte{9}));  // what is wanted comes after
   EXPECT_EQ(window_->data(0)[0], std::byte{9});
   EXPECT_EQ(window_->read(1, 0), 1u);

@@ -203,6 +203,7 @@ TEST(Inbox, ARankThatIsLostFailsTheWorldAndItsWindows) {
   ASSERT_TRUE(s.inbox.act(2, {.kind = NoteKind::lost}, bytes_of(FailureText::of(failure))));
   EXPECT_EQ(s.window->failure().read().code(), StatusCode::kOutOfMemory);
   EXPECT_EQ(s.memory->failure().read().code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(s.memory->entry(2).state.load(), RankState::ended);  // nobody waits for its farewell
 }
 
 TEST(Inbox, LeavesAsTheDestructorsWould) {
@@ -267,14 +268,16 @@ TEST(JoinMachines, AReceiverThatHasYetToJoinIsNotLost) {
   for (int r : {2, 3}) memory->entry(r).state = RankState::joined;
   const auto network = std::make_shared<Silence>();
   const Machines machines({0, 0, 2, 2}, 0);
-  const auto joined = join_machines({.memory = memory,
-                                     .machines = machines,
-                                     .rank = 0,
-                                     .link = {},
-                                     .inbox = std::make_shared<Inbox>(memory, machines, 0),
-                                     .remote = network},
-                                    std::chrono::milliseconds(300));
-  EXPECT_EQ(joined.status().code(), StatusCode::kTimeout) << joined.status().message();
+  const auto world = take_seat({.memory = memory,
+                                .machines = machines,
+                                .rank = 0,
+                                .link = {},
+                                .inbox = std::make_shared<Inbox>(memory, machines, 0),
+                                .remote = network},
+                               std::chrono::milliseconds(300));
+  ASSERT_TRUE(world.ok()) << world.status().message();
+  const Status joined = join_machines(**world);
+  EXPECT_EQ(joined.code(), StatusCode::kTimeout) << joined.message();
   EXPECT_GT(network->told, 0);
   // While it slept its core was free for whoever serves the network.
   EXPECT_EQ(network->freed, 1);
@@ -340,14 +343,16 @@ TEST(JoinMachines, WhoLeavesAFailedWindowIsNotTakenForTheCulprit) {
   for (int r = 0; r < 3; ++r) {
     ranks.emplace_back([&, r] {
       const auto i = static_cast<std::size_t>(r);
-      auto world = join_machines({.memory = r == 1 ? there : here,
-                                  .machines = Machines(leader_of, r),
-                                  .rank = r,
-                                  .link = {},
-                                  .inbox = inboxes[i],
-                                  .remote = networks[i]},
-                                 std::chrono::seconds(30));
+      auto world = take_seat({.memory = r == 1 ? there : here,
+                              .machines = Machines(leader_of, r),
+                              .rank = r,
+                              .link = {},
+                              .inbox = inboxes[i],
+                              .remote = networks[i]},
+                             std::chrono::seconds(30));
       ASSERT_TRUE(world.ok()) << world.status().message();
+      const Status joined = join_machines(**world);
+      ASSERT_TRUE(joined.ok()) << joined.message();
       auto window = (*world)->create_window({.bytes = 4096, .counters = 1});
       ASSERT_TRUE(window.ok()) << window.status().message();
       const auto deadline = platform::Deadline::after(std::chrono::seconds(30));
