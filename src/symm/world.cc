@@ -239,9 +239,7 @@ Result<std::shared_ptr<World>> take_seat(MachineSeat seat, std::chrono::millisec
   return world;
 }
 
-Status join_machines(World& world) {
-  return world.exchange(Collective::join, Terms{}).status();
-}
+Status join_machines(World& world) { return world.exchange(Collective::join, Terms{}).status(); }
 
 Result<int> make_rendezvous(int size) {
   if (Status s = check_size(size); !s.ok()) return s;

@@ -146,7 +146,8 @@ TEST_F(WireTest, UnwantedPiecesOfGrowingLengthStayWithinTheirMemory) {
   announce(second);
   announce(cargo());
   ASSERT_TRUE(deliver().ok());
-  for (const std::size_t bytes : {10UL, 900UL, 300UL, 1000UL, 500UL}) send(std::vector<std::byte>(bytes));
+  for (const std::size_t bytes : {10UL, 900UL, 300UL, 1000UL, 500UL})
+    send(std::vector<std::byte>(bytes));
   send(std::vector<std::byte>(500, std::byte{9}));  // what is wanted comes after
   EXPECT_EQ(window_->data(0)[0], std::byte{9});
   EXPECT_EQ(window_->read(1, 0), 1u);
@@ -181,7 +182,7 @@ TEST(Outgoing, ThrowsNothingWhereMemoryIsShort) {
     const auto memory = symm::WorldMemory::create(2, false).value();
     symm::Inbox inbox(memory, symm::Machines({0, 1}, 1), 1);
     Requests requests(MPI_COMM_SELF);
-    Outgoing outgoing(0, {.piece = kPieceBytes, .under_way = 1 << 20});
+    Outgoing outgoing(MPI_COMM_SELF, 0, {.piece = kPieceBytes, .under_way = 1 << 20});
     const symm::Cargo cargo{.row_bytes = 8, .rows = 8};
     allowance = left;
     for (int i = 0; i < 100; ++i) {
@@ -191,6 +192,18 @@ TEST(Outgoing, ThrowsNothingWhereMemoryIsShort) {
     allowance = -1;
     EXPECT_EQ(outgoing.post(requests, inbox).status().code(), StatusCode::kOutOfMemory) << left;
   }
+}
+
+TEST_F(WireTest, LastWordsNeedNoMemory) {
+  const Status why(StatusCode::kOutOfMemory, "out of memory");
+  Outgoing outgoing(comm_, 0, {.piece = kPieceBytes, .under_way = 1 << 20});
+  allowance = 0;
+  outgoing.break_off(why);
+  allowance = -1;
+  while (!outgoing.last_words_sent()) ASSERT_TRUE(look().ok());
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(look().ok());
+  EXPECT_EQ(memory_->failure().read().code(), why.code());
+  EXPECT_EQ(window_->failure().read().code(), why.code());
 }
 
 }  // namespace
