@@ -109,7 +109,11 @@ Status Window::wait(const std::function<bool()>& ready, const Awaited& awaited,
                   .size = size_,
                   .spin = spin_,
                   .deadline = deadline});
-  return status.ok() ? status : fail(status);
+  if (status.ok()) return status;
+  // Who leaves a world that has failed is not the culprit. Its failure was published before.
+  const Status before =
+      status.code() == StatusCode::kPeerLost ? world_->memory_->failure().read() : Status();
+  return fail(before.ok() ? status : before);
 }
 
 Status Window::wait_until(int index, std::uint32_t target, WaitDetail detail,

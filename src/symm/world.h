@@ -66,6 +66,9 @@ class World : public std::enable_shared_from_this<World> {
   /// and the world goes on. After any other error it stays failed: the first failure is returned by
   /// this and all later calls on every rank. kUnsupported in a forked child.
   Result<std::vector<Terms>> exchange(Collective what, const Result<Terms>& own);
+  /// The same, bounded by a deadline of its own.
+  Result<std::vector<Terms>> exchange_until(Collective what, const Result<Terms>& own,
+                                            platform::Deadline deadline);
   /// Collective. An exchange of nothing.
   Status barrier() { return exchange(Collective::barrier, Terms{}).status(); }
   /// Takes this rank's place in the next collective, whichever it is: every rank's returns an error
@@ -100,8 +103,6 @@ class World : public std::enable_shared_from_this<World> {
         std::chrono::milliseconds timeout);
   /// Takes this rank's place. Errors: kInvalidArgument (taken).
   Status take_place();
-  Result<std::vector<Terms>> exchange_until(Collective what, const Result<Terms>& own,
-                                            platform::Deadline deadline);
   Result<std::vector<Offer>> meet(const Offer& own, platform::Deadline deadline);
   Result<std::unique_ptr<Window>> create_window_locked(const WindowSpec& spec,
                                                        const Prepare& prepare);

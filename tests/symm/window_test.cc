@@ -239,6 +239,23 @@ TEST_P(WindowTest, DestroyedEndIsNoticed) {
   });
 }
 
+TEST_P(WindowTest, WhoLeavesAFailedWorldIsNotTakenForTheCulprit) {
+  run([](World& world) {
+    auto window = make(world, 8, 1);
+    ASSERT_NE(window, nullptr);
+    if (world.rank() == 0) {
+      const auto soon = in(std::chrono::milliseconds(50));
+      const auto alone = world.exchange_until(Collective::barrier, Terms{}, soon);
+      EXPECT_EQ(alone.status().code(), StatusCode::kTimeout);
+      window.reset();
+      return;
+    }
+    const Status status = window->wait_until(0, 1, {.rank = 0, .call = 1}, far());
+    EXPECT_EQ(status.code(), StatusCode::kTimeout) << status.message();
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("rank 0 waited"));
+  });
+}
+
 TEST_P(WindowTest, WhatALeavingRankSentStillCounts) {
   run([](World& world) {
     auto window = make(world, 8, 1);
