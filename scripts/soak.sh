@@ -57,12 +57,14 @@ fi
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1}
 
-# For each test of a build folder that is built: its limit in seconds, its name, and its command
-# line with the environment that it needs, quoted for the shell.
+# For each test of a build folder that is built, of a sanitizer build those with its label: its limit
+# in seconds, its name, and its command line with the environment that it needs, quoted for the shell.
 tests_of() {
-  local runner=''
+  local runner='' label=''
+  ! grep -q '^TANDEM_SANITIZE:.*=address$' "$1/CMakeCache.txt" || label=asan
+  ! grep -q '^TANDEM_SANITIZE:.*=thread$' "$1/CMakeCache.txt" || label=tsan
   # As in build_and_test.sh: GCC 12's ThreadSanitizer and addresses randomised over many bits.
-  if grep -q '^TANDEM_SANITIZE:.*=thread$' "$1/CMakeCache.txt"; then
+  if [[ $label == tsan ]]; then
     runner="setarch $(uname -m) -R"
     $runner true 2>/dev/null || runner=''
   fi
@@ -77,10 +79,12 @@ for test in json.load(sys.stdin)["tests"]:
     if not all(os.path.exists(word) for word in command if word.startswith("/")):
         continue
     values = {p["name"]: p["value"] for p in test["properties"]}
+    if sys.argv[3] and sys.argv[3] not in values.get("LABELS", []):
+        continue
     env = [e for e in values.get("ENVIRONMENT", []) if not e.startswith("TANDEM_TEST_DELAYS=")]
     print(int(values.get("TIMEOUT", 600)), test["name"],
           shlex.join([*env, *runner, *command]), sep="\t")
-' "$only" "$runner"
+' "$only" "$runner" "$label"
 }
 
 list=()
