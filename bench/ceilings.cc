@@ -145,6 +145,25 @@ double run_fma_scalar(std::int64_t steps) {
   return 4 * fma_operations(64, steps);
 }
 
+// One vdpbf16ps multiplies 2 · bytes / 4 pairs of bf16 and adds both products to the pair's f32
+// sum.
+[[gnu::target("avx512f,avx512bf16")]] double run_dpbf16_avx512(std::int64_t steps) {
+  const __m512i a = _mm512_set1_epi8(a_source), b = _mm512_set1_epi8(b_source);
+  __m512 chain[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) chain[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (std::int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) {
+      chain[i] = _mm512_dpbf16_ps(chain[i], (__m512bh)a, (__m512bh)b);
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 1; i < kChains; ++i) chain[0] = _mm512_add_ps(chain[0], chain[i]);
+  float_sink = _mm512_cvtss_f32(chain[0]);
+  return 2 * fma_operations(64, steps);
+}
+
 #elif defined(__aarch64__)
 
 double run_fma_neon(std::int64_t steps) {
@@ -213,7 +232,18 @@ double run_fma_chains(Isa isa, std::int64_t steps) {
   return run_fma_scalar(steps);
 }
 
+double run_bf16_chains([[maybe_unused]] std::int64_t steps) {
+#if defined(__x86_64__)
+  return run_dpbf16_avx512(steps);
+#else
+  return 0;
+#endif
+}
+
+bool multiplies_pairs(const tile::Kernel& kernel) { return kernel.target == "avx512_bf16"; }
+
 double run_ceiling(const tile::Kernel& kernel, std::int64_t steps) {
+  if (multiplies_pairs(kernel)) return run_bf16_chains(steps);
   if (kernel.accumulator == DType::f32) return run_fma_chains(isa_of(kernel.target), steps);
   return run_s8_chains(choose_s8_step(platform::cpu_features(), kernel.target), steps);
 }

@@ -35,6 +35,9 @@ enum class S8Step : std::uint8_t {
 /// multiply-add, whatever its type. The CPU must have the instructions.
 double run_fma_chains(Isa isa, std::int64_t steps);
 double run_s8_chains(S8Step step, std::int64_t steps);
+/// By vdpbf16ps on 512 bits: of kernels that use it.
+double run_bf16_chains(std::int64_t steps);
+[[nodiscard]] bool multiplies_pairs(const tile::Kernel& kernel);
 
 /// The loop that bounds this kernel: the same arithmetic with the same vectors.
 double run_ceiling(const tile::Kernel& kernel, std::int64_t steps);

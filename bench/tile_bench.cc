@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/float_environment.h"
 #include "bench/ceilings.h"
 #include "bench/side_by_side.h"
 #include "platform/topology.h"
@@ -36,7 +37,9 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int row
   const auto a = make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
   const auto b = make_bytes(static_cast<std::size_t>(kernel->nr * kernel->kc) * kernel->b_bytes);
   const auto tile = make_bytes(kernel->tile_bytes());
-  const DType a_type = kernel->type == DType::s8 ? DType::s8 : DType::f32;
+  const bool widened = kernel->a_bytes == sizeof(float);
+  const DType a_type = widened ? DType::f32 : kernel->type;
+  const base::SubnormalsFlushed mode(kernel->flushes);
   fill_random(dense(a.get(), a_type, kernel->mr, kernel->kc), 1);
   fill_random(dense(b.get(), kernel->type, kernel->kc, kernel->nr), 2);
   side_by_side(

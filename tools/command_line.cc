@@ -88,9 +88,11 @@ void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
     command->callback([&parser, verb = text.verb, op, options, list] {
       parser.action = [verb, op, options, list, arguments = parser.arguments] {
         if (verb == Verb::gen) return gen(*op, *options);
-        if (verb == Verb::run) return run(*op, *options, arguments);
-        return list->shapes.empty() ? bench(*op, *options, arguments)
-                                    : bench_list(*op, *options, *list, arguments);
+        Outcome outcome = verb == Verb::run      ? run(*op, *options, arguments)
+                          : list->shapes.empty() ? bench(*op, *options, arguments)
+                                                 : bench_list(*op, *options, *list, arguments);
+        outcome.warning = kernel_warnings();
+        return outcome;
       };
     });
   }
@@ -98,10 +100,17 @@ void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
 
 void add_info(CLI::App& app, Parser& parser) {
   CLI::App* command = app.add_subcommand("info", "show this machine, and which kernels it runs");
-  command->footer("Example:\n  tandem info --json");
-  auto json = std::make_shared<bool>(false);
+  command->footer(
+      "Kernels that were never tested on such a CPU are checked before their first use; with\n"
+      "--self-check all are, and the exit code is 1 when one of them is wrong.\n\n"
+      "Examples:\n  tandem info --json\n  tandem info --self-check");
+  auto json = std::make_shared<bool>(false), self_check = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "print one JSON object");
-  command->callback([&parser, json] { parser.action = [json] { return info(*json); }; });
+  command->add_flag("--self-check", *self_check,
+                    "compare every kernel that this CPU runs with the scalar one, on a few tiles");
+  command->callback([&parser, json, self_check] {
+    parser.action = [json, self_check] { return info(*json, *self_check); };
+  });
 }
 
 void add_check(CLI::App& app, Parser& parser) {

@@ -26,7 +26,10 @@ struct LaunchOptions {
   std::vector<std::string> program;
 };
 
-[[nodiscard]] Outcome info(bool json);
+/// `self_check`: of every kernel that this CPU runs; exit code 1 when one is wrong.
+[[nodiscard]] Outcome info(bool json, bool self_check);
+/// A line for each kernel that is not used, since it failed its self-check; as a rule none.
+[[nodiscard]] std::string kernel_warnings();
 [[nodiscard]] Outcome gen(const Operator& op, const JobOptions& options);
 /// `arguments` are this process's own, without its name: process ranks are started with them.
 [[nodiscard]] Outcome run(const Operator& op, const JobOptions& options,

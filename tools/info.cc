@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `tandem info`: what this machine has and what Tandem makes of it.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -77,6 +78,7 @@ std::string info_text(const SystemInfo& s) {
     std::string reason = k.reason;
     if (k.tested == "emulator") reason += "; its tests passed in an emulator, never on hardware";
     if (k.tested == "nowhere") reason += "; never executed so far: run ./test.sh before you use it";
+    if (k.self_check == "passed") reason += "; self-check passed";
     text += fmt::format("  {:<5}{:<12}{:>2} x {:<4}{:<14}{}\n", name(k.type), k.target, k.mr, k.nr,
                         k.chosen     ? "chosen"
                         : k.runnable ? "can run"
@@ -92,9 +94,21 @@ std::string info_text(const SystemInfo& s) {
 
 }  // namespace
 
-Outcome info(bool json) {
-  const SystemInfo system = system_info();
-  return {.output = json ? info_json(system) : info_text(system)};
+Outcome info(bool json, bool self_check) {
+  const SystemInfo system = system_info(self_check);
+  Outcome outcome{.output = json ? info_json(system) : info_text(system)};
+  const bool wrong = std::any_of(system.kernels.begin(), system.kernels.end(),
+                                 [](const KernelInfo& k) { return k.self_check == "failed"; });
+  if (self_check && wrong) outcome.exit_code = kExitNotVerified;
+  return outcome;
+}
+
+std::string kernel_warnings() {
+  std::string text;
+  for (const KernelInfo& k : system_info().kernels) {
+    if (k.self_check == "failed") text += (text.empty() ? "" : "\n") + k.reason;
+  }
+  return text;
 }
 
 }  // namespace tandem::tool

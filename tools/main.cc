@@ -39,6 +39,10 @@ int command(int argc, char** argv) {
   if (!rank.empty() && !outcome.message.empty()) {
     outcome.message = "rank " + rank + ": " + outcome.message;
   }
+  // Of ranks that the command itself has started it says so.
+  if (variable == nullptr && mpi_rank <= 0 && outcome.message.empty()) {
+    outcome.message = outcome.warning;
+  }
   return print(outcome, invocation.json && (rank.empty() || rank == "0"));
 }
 

@@ -72,6 +72,7 @@ std::string info_json(const SystemInfo& s) {
                        {"runnable", k.runnable},
                        {"chosen", k.chosen},
                        {"tested", k.tested},
+                       {"self_check", k.self_check},
                        {"reason", k.reason}});
   }
   return text_of({{"version", s.version},

@@ -61,6 +61,8 @@ Session::Session(const Options& options) : options_(options), report_(options.js
   target_ = kernel.ok() ? std::string((*kernel)->target) : options.kernel;
   isa_ = isa_of(target_);
   s8_step_ = choose_s8_step(platform::cpu_features(), options.kernel);
+  const auto bf16 = tile::select_kernel(DType::bf16, options.kernel, platform::cpu_features());
+  bf16_pairs_ = bf16.ok() && multiplies_pairs(**bf16);
 }
 
 void Session::fail(const std::string& why) {
@@ -129,8 +131,13 @@ CeilingIds Session::add_ceilings(Turns& turns, int threads) {
   };
   CeilingIds ids;
   ids.fma = add([isa = isa_] { return run_fma_chains(isa, kCeilingSteps); });
-  const bool wanted = std::ranges::find(options_.types, DType::s8) != options_.types.end();
-  if (wanted && s8_step_ != S8Step::none) {
+  const auto wanted = [&](DType type) {
+    return std::ranges::find(options_.types, type) != options_.types.end();
+  };
+  if (bf16_pairs_ && wanted(DType::bf16)) {
+    ids.bf16 = add([] { return run_bf16_chains(kCeilingSteps); });
+  }
+  if (s8_step_ != S8Step::none && wanted(DType::s8)) {
     ids.s8 = add([step = s8_step_] { return run_s8_chains(step, kCeilingSteps); });
   }
   return ids;
@@ -176,16 +183,18 @@ void Session::introduce() {
   const int copy = turns.add([&] { bandwidth.copy(); }, bandwidth.copy());
   turns.run();
   const auto giga = [&](int id) { return id < 0 ? 0.0 : turns.rate(id) * 1e-9; };
-  report_.line(fmt::format("ceilings  f32 FMA ({}) {:.1f} GFLOP/s, s8 ({}) {:.1f} GOP/s, {}",
-                           target_, giga(ids.fma), name(s8_step_), giga(ids.s8),
+  const std::string pairs =
+      ids.bf16 < 0 ? "" : fmt::format(" bf16 (vdpbf16ps) {:.1f} GFLOP/s,", giga(ids.bf16));
+  report_.line(fmt::format("ceilings  f32 FMA ({}) {:.1f} GFLOP/s,{} s8 ({}) {:.1f} GOP/s, {}",
+                           target_, giga(ids.fma), pairs, name(s8_step_), giga(ids.s8),
                            threads == 1 ? "1 thread" : fmt::format("{} threads", threads)));
   report_.line(
       fmt::format("memory    read {:.1f} GB/s, memcpy {:.1f} GB/s (bytes copied, one thread)",
                   giga(read), giga(copy)));
-  report_.json()["ceilings"] = {{"threads", threads},           {"fma_target", target_},
-                                {"fma_gflops", giga(ids.fma)},  {"s8_step", name(s8_step_)},
-                                {"s8_gops", giga(ids.s8)},      {"read_gb_per_s", giga(read)},
-                                {"memcpy_gb_per_s", giga(copy)}};
+  report_.json()["ceilings"] = {{"threads", threads},          {"fma_target", target_},
+                                {"fma_gflops", giga(ids.fma)}, {"bf16_gflops", giga(ids.bf16)},
+                                {"s8_step", name(s8_step_)},   {"s8_gops", giga(ids.s8)},
+                                {"read_gb_per_s", giga(read)}, {"memcpy_gb_per_s", giga(copy)}};
 }
 
 }  // namespace tandem::bench

@@ -20,8 +20,11 @@ namespace tandem::bench {
 /// The ceilings' places in a Turns.
 struct CeilingIds {
   int fma = -1;
-  int s8 = -1;  ///< -1: no loop for this CPU, or s8 was not asked for
-  [[nodiscard]] int of(DType type) const { return type == DType::s8 ? s8 : fma; }
+  int bf16 = -1;  ///< -1: Tandem multiplies bf16 by FMAs, or bf16 was not asked for
+  int s8 = -1;    ///< -1: no loop for this CPU, or s8 was not asked for
+  [[nodiscard]] int of(DType type) const {
+    return type == DType::s8 ? s8 : type == DType::bf16 && bf16 >= 0 ? bf16 : fma;
+  }
 };
 
 class Session {
@@ -51,6 +54,7 @@ class Session {
   Isa isa_ = Isa::scalar;
   std::string target_;  ///< kernel target that Tandem runs
   S8Step s8_step_ = S8Step::none;
+  bool bf16_pairs_ = false;  ///< Tandem multiplies bf16 by vdpbf16ps
   std::unique_ptr<platform::Team> team_;
   bool failed_ = false;
 };

@@ -15,15 +15,19 @@ namespace tandem {
 
 /// One row of the kernel table as this CPU sees it.
 struct KernelInfo {
-  std::string target;  ///< "scalar", "avx2", "avx512", "neon", …: what --kernel takes
-  DType type;          ///< operand type
-  int mr = 0, nr = 0;  ///< register block: rows × columns of C
-  bool runnable = false;
-  bool chosen = false;  ///< what "auto" takes for this type
+  std::string target;     ///< "scalar", "avx2", "avx512", "neon", …: what --kernel takes
+  DType type;             ///< operand type
+  int mr = 0, nr = 0;     ///< register block: rows × columns of C
+  bool runnable = false;  ///< may be used on this CPU
+  bool chosen = false;    ///< what "auto" takes for this type
   /// Where its tests have passed: "hardware", "emulator" (never on a real CPU), or "nowhere" (it
   /// was compiled, but never executed). Run the tests on your CPU before you rely on the latter
   /// two.
   std::string tested;
+  /// "passed" or "failed": whether it gave the scalar kernel's bits on this CPU, for a few tiles.
+  /// Made by itself for a kernel that is not "hardware", before its first use; one that failed is
+  /// never used. Empty where no check was made.
+  std::string self_check;
   std::string reason;  ///< why runnable, chosen or not: "needs avx512f, which this CPU lacks"
 };
 
@@ -53,7 +57,7 @@ struct SystemInfo {
   std::string process_memory_limit_name;
 };
 
-[[nodiscard]] TANDEM_API SystemInfo system_info();
+[[nodiscard]] TANDEM_API SystemInfo system_info(bool check_kernels = false);
 
 /// Compute threads that each of `ranks` should have when all run on this machine, `sharers` of them
 /// on the CPUs that the calling thread may use (0 = all of them):

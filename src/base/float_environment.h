@@ -71,4 +71,68 @@ class FloatEnvironment {
 };
 #endif
 
+/// While one lives, its thread takes subnormal operands for zeros and gives zeros for subnormal
+/// results, within a FloatEnvironment: what FMA kernels need for the bf16 sum (docs/numerics.md).
+/// `wanted` false changes nothing.
+#if defined(__x86_64__)
+class SubnormalsFlushed {
+ public:
+  explicit SubnormalsFlushed(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    asm volatile("stmxcsr %0" : "=m"(before_)::"memory");
+    const std::uint32_t flushing = before_ | kFlags;
+    asm volatile("ldmxcsr %0" ::"m"(flushing) : "memory");
+  }
+  ~SubnormalsFlushed() {
+    if (wanted_) asm volatile("ldmxcsr %0" ::"m"(before_) : "memory");
+  }
+  SubnormalsFlushed(const SubnormalsFlushed&) = delete;
+  SubnormalsFlushed& operator=(const SubnormalsFlushed&) = delete;
+
+ private:
+  static constexpr std::uint32_t kFlags = 0x8040;  // FTZ, DAZ
+  const bool wanted_;
+  std::uint32_t before_ = 0;
+};
+#elif defined(__aarch64__)
+class SubnormalsFlushed {
+ public:
+  explicit SubnormalsFlushed(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    asm volatile("mrs %0, fpcr" : "=r"(before_)::"memory");
+    const std::uint64_t flushing = before_ | kFz;
+    asm volatile("msr fpcr, %0" ::"r"(flushing) : "memory");
+  }
+  ~SubnormalsFlushed() {
+    if (wanted_) asm volatile("msr fpcr, %0" ::"r"(before_) : "memory");
+  }
+  SubnormalsFlushed(const SubnormalsFlushed&) = delete;
+  SubnormalsFlushed& operator=(const SubnormalsFlushed&) = delete;
+
+ private:
+  static constexpr std::uint64_t kFz = 1U << 24;
+  const bool wanted_;
+  std::uint64_t before_ = 0;
+};
+
+/// Says since its making whether the thread has flushed a result, for CPUs whose rule is not that
+/// of the contract: Arm decides before rounding what is too small.
+class FlushedResults {
+ public:
+  FlushedResults() { asm volatile("msr fpsr, xzr" ::: "memory"); }
+  [[nodiscard]] bool any() const {
+    constexpr std::uint64_t kUfc = 1U << 3;
+    std::uint64_t flags = 0;
+    asm volatile("mrs %0, fpsr" : "=r"(flags)::"memory");
+    return (flags & kUfc) != 0;
+  }
+};
+#else
+class SubnormalsFlushed {
+ public:
+  /// No such mode that C++ knows of: only the scalar kernel runs here, which needs none.
+  explicit SubnormalsFlushed(bool) {}
+};
+#endif
+
 }  // namespace tandem::base

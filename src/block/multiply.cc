@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/float_environment.h"
+
 namespace tandem::block {
 namespace {
 
@@ -212,6 +214,7 @@ class Finish {
 void multiply(const PackedB& b, const std::byte* packed_a, const Steps& s, std::byte* accumulators,
               const Epilogue& epilogue) {
   const tile::Kernel& kernel = *b.kernel;
+  const base::SubnormalsFlushed mode(kernel.flushes);
   const RowPanels row_panels(s.rows, kernel.mr);
   const std::int64_t panel0 = s.col0 / kernel.nr;
   const std::int64_t col_panels = ceil_div(s.cols, kernel.nr);

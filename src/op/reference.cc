@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/element.h"
+#include "base/flushed.h"
 #include "base/guarded.h"
 #include "op/parallel.h"
 #include "op/validate.h"
@@ -45,13 +46,55 @@ constexpr std::int64_t kRowBlock = 64;
   }
 }
 
+/// The same for bf16, by pairs of steps of k, the odd one first. Subnormals were flushed in A and
+/// B.
+[[gnu::always_inline]] inline void multiply_pairs(const float* a, std::int64_t rows, std::int64_t k,
+                                                  const float* b, std::int64_t kc, float* totals,
+                                                  bool first) {
+  constexpr float kNone[kStrip] = {};  // the odd step of a last pair
+  for (std::int64_t i = 0; i < rows; ++i, a += k, totals += kStrip) {
+    float sums[kStrip] = {};
+    for (std::int64_t kk = 0; kk < kc; kk += 2) {
+      for (std::int64_t step : {kk + 1, kk}) {
+        const float x = step < kc ? a[step] : 0.0f;
+        const float* const y = step < kc ? b + step * kStrip : kNone;
+        float next[kStrip];
+        bool tiny = false;
+        for (int j = 0; j < kStrip; ++j) {
+          next[j] = std::fma(x, y[j], sums[j]);
+          tiny |= base::is_tiny(next[j]);
+        }
+        for (int j = 0; tiny && j < kStrip; ++j) {
+          if (base::is_tiny(next[j])) next[j] = base::flush_tiny(x, y[j], sums[j], next[j]);
+        }
+        std::memcpy(sums, next, sizeof sums);
+      }
+    }
+    for (int j = 0; j < kStrip; ++j) {
+      totals[j] = first ? sums[j] : base::add_flushed(totals[j], sums[j]);
+    }
+  }
+}
+
 using MultiplyRows = void (*)(const float*, std::int64_t, std::int64_t, const float*, std::int64_t,
                               float*, bool);
+
+/// Compiled once as it is and once with FMA instructions.
+struct Loops {
+  MultiplyRows rows, pairs;
+};
 
 void multiply_rows_plain(const float* a, std::int64_t rows, std::int64_t k, const float* b,
                          std::int64_t kc, float* totals, bool first) {
   multiply_rows(a, rows, k, b, kc, totals, first);
 }
+
+void multiply_pairs_plain(const float* a, std::int64_t rows, std::int64_t k, const float* b,
+                          std::int64_t kc, float* totals, bool first) {
+  multiply_pairs(a, rows, k, b, kc, totals, first);
+}
+
+constexpr Loops kPlain{multiply_rows_plain, multiply_pairs_plain};
 
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] void multiply_rows_fma(const float* a, std::int64_t rows,
@@ -60,12 +103,19 @@ void multiply_rows_plain(const float* a, std::int64_t rows, std::int64_t k, cons
   multiply_rows(a, rows, k, b, kc, totals, first);
 }
 
-MultiplyRows pick_multiply_rows() {
+[[gnu::target("avx2,fma")]] void multiply_pairs_fma(const float* a, std::int64_t rows,
+                                                    std::int64_t k, const float* b, std::int64_t kc,
+                                                    float* totals, bool first) {
+  multiply_pairs(a, rows, k, b, kc, totals, first);
+}
+
+MultiplyRows pick_loop(DType type) {
   const base::CpuFeatures cpu = platform::cpu_features();
-  return cpu.avx2 && cpu.fma ? multiply_rows_fma : multiply_rows_plain;
+  const Loops loops = cpu.avx2 && cpu.fma ? Loops{multiply_rows_fma, multiply_pairs_fma} : kPlain;
+  return type == DType::bf16 ? loops.pairs : loops.rows;
 }
 #else
-MultiplyRows pick_multiply_rows() { return multiply_rows_plain; }
+MultiplyRows pick_loop(DType type) { return type == DType::bf16 ? kPlain.pairs : kPlain.rows; }
 #endif
 
 struct Problem {
@@ -84,6 +134,12 @@ struct Buffers {
   std::vector<float> a, b, totals;
 };
 
+/// As it enters products: of bf16 without subnormals.
+float widened(DType type, const std::byte* from) {
+  const float value = base::load_element(type, from);
+  return type == DType::bf16 ? base::flushed(value) : value;
+}
+
 /// Columns [col0, col0 + kStrip) of K-block [k0, k0 + kc) of B in f32; beyond N zero.
 void widen_b(const Problem& p, std::int64_t k0, std::int64_t kc, std::int64_t col0, float* out) {
   const std::int64_t cols = std::min<std::int64_t>(kStrip, p.c.cols - col0);
@@ -94,7 +150,7 @@ void widen_b(const Problem& p, std::int64_t k0, std::int64_t kc, std::int64_t co
       const std::byte* from = p.layout == BLayout::kn
                                   ? p.b.row(k0 + k) + static_cast<std::size_t>(col0 + j) * bytes
                                   : p.b.row(col0 + j) + static_cast<std::size_t>(k0 + k) * bytes;
-      out[k * kStrip + j] = base::load_element(p.b.type, from);
+      out[k * kStrip + j] = widened(p.b.type, from);
     }
   }
 }
@@ -106,7 +162,7 @@ void multiply_block(const Problem& p, std::int64_t row0, Buffers& buffers) {
     const std::byte* from = p.a.row(row0 + i);
     float* to = buffers.a.data() + i * k;
     for (std::int64_t kk = 0; kk < k; ++kk, from += size_of(p.a.type)) {
-      to[kk] = base::load_element(p.a.type, from);
+      to[kk] = widened(p.a.type, from);
     }
   }
   for (std::int64_t col0 = 0; col0 < n; col0 += kStrip) {
@@ -235,7 +291,7 @@ void fill_random(Matrix m, std::uint64_t seed, std::int64_t row0) {
 Status reference_gemm(ConstMatrix a, ConstMatrix b, BLayout layout, Matrix c, int threads) {
   return base::guarded([&]() -> Status {
     if (Status valid = check(a, b, layout, c, threads); !valid.ok()) return valid;
-    const Problem problem{a, b, layout, c, pick_multiply_rows()};
+    const Problem problem{a, b, layout, c, pick_loop(a.type)};
     const std::int64_t blocks = (a.rows + kRowBlock - 1) / kRowBlock;
     return op::in_parallel(blocks, threads, [&](op::Pieces& pieces) -> Status {
       std::optional<Buffers> buffers;

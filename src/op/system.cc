@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "base/guarded.h"
+#include "op/kernel_choice.h"
 #include "platform/cgroup.h"
 #include "platform/memory.h"
 #include "platform/topology.h"
 #include "tile/kernel.h"
+#include "tile/self_check.h"
 
 namespace tandem {
 namespace {
@@ -50,28 +52,35 @@ std::vector<std::string> instruction_sets(const base::CpuFeatures& cpu) {
   return found;
 }
 
-KernelInfo describe(const tile::Kernel& kernel, const base::CpuFeatures& cpu) {
+/// `check`: also where the kernel is known to be right.
+KernelInfo describe(const tile::Kernel& kernel, const base::CpuFeatures& cpu, bool check) {
   KernelInfo info{.target = std::string(kernel.target),
                   .type = kernel.type,
                   .mr = kernel.mr,
                   .nr = kernel.nr,
                   .tested = std::string(proof_name(kernel.proof)),
+                  .self_check = {},
                   .reason = {}};
-  std::string why;
-  info.runnable = kernel.runs_on(cpu, &why);
-  const auto chosen = tile::select_kernel(kernel.type, "auto", cpu);
-  info.chosen = chosen.ok() && *chosen == &kernel;
-  if (!info.runnable) {
-    info.reason = why;
-  } else if (info.chosen) {
-    info.reason = "first of the table that this CPU runs";
-  } else {
-    info.reason = "runs here; a faster one is chosen";
+  info.runnable = kernel.runs_on(cpu, &info.reason);
+  if (!info.runnable) return info;
+  Status found = op::trust_kernel(kernel);
+  if (found.ok() && check) found = tile::self_check_once(kernel);
+  if (!found.ok() || check || kernel.proof != tile::Proof::hardware) {
+    info.self_check = found.ok() ? "passed" : "failed";
   }
+  if (!found.ok()) {
+    info.runnable = false;
+    info.reason = found.message() + "; it is not used";
+    return info;
+  }
+  const auto chosen = op::choose_kernel(kernel.type, "auto");
+  info.chosen = chosen.ok() && *chosen == &kernel;
+  info.reason =
+      info.chosen ? "first of the table that this CPU runs" : "runs here; a faster one is chosen";
   return info;
 }
 
-SystemInfo read_system() {
+SystemInfo read_system(bool check_kernels) {
   const platform::Topology& machine = platform::topology();
   const base::CpuFeatures cpu = platform::cpu_features();
   const platform::MemoryState memory = platform::memory_state();
@@ -80,7 +89,7 @@ SystemInfo read_system() {
   info.cpu = machine.cpu;
   info.instruction_sets = instruction_sets(cpu);
   for (const tile::Kernel& kernel : tile::kernel_table()) {
-    info.kernels.push_back(describe(kernel, cpu));
+    info.kernels.push_back(describe(kernel, cpu, check_kernels));
   }
   info.cores = static_cast<int>(machine.cores.size());
   info.hardware_threads = machine.hardware_threads;
@@ -103,7 +112,9 @@ SystemInfo read_system() {
 
 }  // namespace
 
-SystemInfo system_info() { return base::guarded_or(SystemInfo(), read_system); }
+SystemInfo system_info(bool check_kernels) {
+  return base::guarded_or(SystemInfo(), [&] { return read_system(check_kernels); });
+}
 
 int default_compute_threads(int ranks, int sharers) {
   return base::guarded_or(1, [&] {

@@ -13,6 +13,7 @@
 
 #include "base/guarded.h"
 #include "block/multiply.h"
+#include "op/kernel_choice.h"
 #include "op/parallel.h"
 #include "op/validate.h"
 #include "platform/page_buffer.h"
@@ -140,11 +141,11 @@ Status check_packed_size(const block::PackedB& packed) {
                       packed.k, packed.n)};
 }
 
-Result<const tile::Kernel*> choose_kernel(DType type, std::string target) {
+Result<const tile::Kernel*> wanted_kernel(DType type, std::string target) {
   const char* forced = std::getenv("TANDEM_KERNEL");
   const bool from_environment = target == "auto" && forced != nullptr && *forced != '\0';
   if (from_environment) target = forced;
-  auto kernel = tile::select_kernel(type, target, platform::cpu_features());
+  auto kernel = op::choose_kernel(type, target);
   if (!kernel.ok() && from_environment) {
     const Status status = kernel.status();
     return Status(status.code(), fmt::format("TANDEM_KERNEL: {}", status.message()));
@@ -164,7 +165,7 @@ Result<std::shared_ptr<const block::PackedB>> pack_weights(const ConstMatrix& b,
                         op::check_range("threads", options.threads, 1, op::kMaxThreads),
                         check_bias(b.type, options.bias, n));
   if (!valid.ok()) return valid;
-  auto kernel = choose_kernel(b.type, options.kernel);
+  auto kernel = wanted_kernel(b.type, options.kernel);
   if (!kernel.ok()) return kernel.status();
 
   auto storage = std::make_shared<Storage>();

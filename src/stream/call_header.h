@@ -21,7 +21,7 @@ namespace tandem::stream {
 struct CallHeader {
   std::uint64_t call = 0;  ///< number of the call, from 1
   std::int32_t ranks = 0;
-  std::int32_t phase = 0;  ///< what kind of call (op::Phase)
+  std::int32_t phase = 0;    ///< what kind of call (op::Phase)
   std::int32_t refused = 0;  ///< 1: the rank refuses, and will say why; nothing else counts
   std::int32_t spare = 0;
   std::int64_t k = 0;

@@ -19,7 +19,10 @@ namespace tandem::tile {
 namespace {
 
 struct Avx512Vnni {
-  using Vector = __m512i;
+  using Element = std::uint8_t;
+  using Sums = __m512i;
+  using Words = __m512i;
+  static constexpr DType kType = DType::s8;
   static constexpr int kLanes = 16;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 12;  // 24 sums, 2 of B and a broadcast of 32 registers
@@ -30,19 +33,19 @@ struct Avx512Vnni {
   // 4096, Zen 4); with 8 rows and B from memory 0.87 instead of 0.73.
   static constexpr std::int64_t kKBlock = 4096;
 
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector zero() { return _mm512_setzero_si512(); }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector load(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums zero() { return _mm512_setzero_si512(); }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words load(const std::byte* from) {
     return _mm512_load_si512(from);
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector broadcast(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words broadcast(const std::byte* from) {
     std::int32_t four = 0;
     std::memcpy(&four, from, sizeof four);
     return _mm512_set1_epi32(four);
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector dot(Vector sum, Vector a, Vector b) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums dot(Sums sum, Words a, Words b) {
     return _mm512_dpbusd_epi32(sum, a, b);
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::int32_t* to, Vector sum,
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::byte* to, Sums sum,
                                                                    bool add) {
     if (add) sum = _mm512_add_epi32(sum, _mm512_load_si512(to));
     _mm512_store_si512(to, sum);

@@ -17,7 +17,10 @@ namespace tandem::tile {
 namespace {
 
 struct AvxVnni {
-  using Vector = __m256i;
+  using Element = std::uint8_t;
+  using Sums = __m256i;
+  using Words = __m256i;
+  static constexpr DType kType = DType::s8;
   static constexpr int kLanes = 8;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 6;  // 12 sums, 2 of B and a broadcast of 16 registers
@@ -25,19 +28,19 @@ struct AvxVnni {
   static constexpr std::int32_t kOffset = 128;
   static constexpr std::int64_t kKBlock = 1024;  // as many bytes of A as floats have. Not measured.
 
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector zero() { return _mm256_setzero_si256(); }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector load(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums zero() { return _mm256_setzero_si256(); }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words load(const std::byte* from) {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector broadcast(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words broadcast(const std::byte* from) {
     std::int32_t four = 0;
     std::memcpy(&four, from, sizeof four);
     return _mm256_set1_epi32(four);
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector dot(Vector sum, Vector a, Vector b) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums dot(Sums sum, Words a, Words b) {
     return _mm256_dpbusd_avx_epi32(sum, a, b);
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::int32_t* to, Vector sum,
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::byte* to, Sums sum,
                                                                    bool add) {
     auto* const at = reinterpret_cast<__m256i*>(to);
     if (add) sum = _mm256_add_epi32(sum, _mm256_load_si256(at));

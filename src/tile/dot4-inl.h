@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// s8 multiply with instructions that multiply four bytes by four bytes and add everything into 32
-// bits. One policy per instruction set says what a vector is; the loop is the same. Include it
-// after defining TANDEM_DOT4_TARGET, the attribute that lets the compiler use the instructions, in
-// a file of one target only (avx512_vnni_kernel.cc and its like). Start reading at multiply_rows().
+// Multiply with instructions that multiply four bytes by four bytes, as four s8 or two bf16, and
+// add everything into 32 bits. One policy per instruction set says what a vector is; the loop is
+// the same. Include it after defining TANDEM_DOT4_TARGET, the attribute that lets the compiler use
+// the instructions, in a file of one target only (avx512_vnni_kernel.cc and its like). Start
+// reading at multiply_rows().
 //
-// A policy has: Vector, kLanes, kVectors, kMr, kProof, kOffset, kKBlock, and load(), broadcast(),
-// dot(), zero(), load_sums(), store_sums(), all with TANDEM_DOT4_TARGET and always inlined.
+// A policy has: Element, Sums, Words, kLanes, kVectors, kMr, kProof, kOffset, kKBlock, and load(),
+// broadcast(), dot(), zero(), store_sums(), all with TANDEM_DOT4_TARGET and always inlined.
 
 #include <array>
 #include <cstddef>
@@ -15,16 +16,20 @@
 #include <utility>
 
 #include "tile/kernel.h"
-#include "tile/pack_s8.h"
+#include "tile/pack_groups.h"
 #include "tile/simd_kernels.h"
 
 namespace tandem::tile {
 namespace {
 
-constexpr int kDot = 4;  ///< steps of k that one instruction takes
+constexpr int kWordBytes = 4;  ///< of a row or column that one instruction takes
 /// Instructions in a chunk of the A panel: a cache line per row.
 constexpr std::int64_t kDotChunk = 16;
-constexpr std::int64_t kLineBytes = kDotChunk * kDot;
+constexpr std::int64_t kLineBytes = kDotChunk * kWordBytes;
+
+/// Steps of k that one instruction takes.
+template <class Policy>
+constexpr int kDot = kWordBytes / static_cast<int>(sizeof(typename Policy::Element));
 
 template <class Policy>
 constexpr int kDotNr = Policy::kVectors* Policy::kLanes;
@@ -33,50 +38,50 @@ template <class Policy, int rows>
 TANDEM_DOT4_TARGET [[gnu::noinline]] void multiply_rows(std::int64_t kc,
                                                         const std::byte* __restrict a,
                                                         const std::byte* __restrict b,
-                                                        std::int32_t* __restrict tile, bool first,
+                                                        std::byte* __restrict tile, bool first,
                                                         Ahead ahead) {
-  using Vector = typename Policy::Vector;
+  using Words = typename Policy::Words;
   const std::byte* fetch = ahead.at;
-  Vector sum[rows][Policy::kVectors];
+  typename Policy::Sums sum[rows][Policy::kVectors];
 #pragma GCC unroll 32
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 32
     for (int v = 0; v < Policy::kVectors; ++v) sum[r][v] = Policy::zero();
   }
-  for (std::int64_t left = (kc + kDot - 1) / kDot; left > 0;
+  for (std::int64_t left = (kc + kDot<Policy> - 1) / kDot<Policy>; left > 0;
        left -= kDotChunk, a += rows * kLineBytes) {
     const std::int64_t steps = left < kDotChunk ? left : kDotChunk;
     for (std::int64_t g = 0; g < steps; ++g) {
-      Vector column[Policy::kVectors];
+      Words column[Policy::kVectors];
 #pragma GCC unroll 32
       for (int v = 0; v < Policy::kVectors; ++v) {
-        column[v] = Policy::load(b + v * Policy::kLanes * kDot);
+        column[v] = Policy::load(b + v * Policy::kLanes * kWordBytes);
       }
 #pragma GCC unroll 32
       for (int r = 0; r < rows; ++r) {
-        const Vector row = Policy::broadcast(a + r * kLineBytes + g * kDot);
+        const Words row = Policy::broadcast(a + r * kLineBytes + g * kWordBytes);
 #pragma GCC unroll 32
         for (int v = 0; v < Policy::kVectors; ++v) {
           sum[r][v] = Policy::dot(sum[r][v], row, column[v]);
         }
       }
       __builtin_prefetch(fetch);
-      fetch += kDot * ahead.step;
-      b += kDot * kDotNr<Policy>;
+      fetch += kDot<Policy> * ahead.step;
+      b += kWordBytes * kDotNr<Policy>;
     }
   }
 #pragma GCC unroll 32
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 32
     for (int v = 0; v < Policy::kVectors; ++v) {
-      std::int32_t* const to = tile + r * kDotNr<Policy> + v * Policy::kLanes;
+      std::byte* const to = tile + (r * kDotNr<Policy> + v * Policy::kLanes) * kWordBytes;
       Policy::store_sums(to, sum[r][v], !first);
     }
   }
 }
 
-using MultiplyDotRows = void (*)(std::int64_t, const std::byte*, const std::byte*, std::int32_t*,
-                                 bool, Ahead);
+using MultiplyDotRows = void (*)(std::int64_t, const std::byte*, const std::byte*, std::byte*, bool,
+                                 Ahead);
 
 template <class Policy, int... rows>
 constexpr std::array<MultiplyDotRows, sizeof...(rows)> dot_variants(
@@ -91,7 +96,7 @@ void multiply_dot4(std::int64_t kc, const std::byte* a_panel, const std::byte* b
   static constexpr auto kVariants =
       dot_variants<Policy>(std::make_integer_sequence<int, Policy::kMr>());
   const MultiplyDotRows* by_rows = kVariants.data();
-  by_rows[rows - 1](kc, a_panel, b_panel, reinterpret_cast<std::int32_t*>(tile), first, ahead);
+  by_rows[rows - 1](kc, a_panel, b_panel, tile, first, ahead);
 }
 
 /// One line of A, each byte with the offset added. In words, since gcc 12 makes no vectors of
@@ -106,20 +111,21 @@ TANDEM_DOT4_TARGET [[gnu::always_inline]] inline void pack_line(const std::byte*
   std::memcpy(to, words.data(), kLineBytes);
 }
 
-/// Kernel::pack_a: lines of 64 bytes, each a + kOffset, of the rows in turn. Behind the last step
-/// anything may stand, as B is zero there.
+/// Kernel::pack_a: lines of 64 bytes of the rows in turn, of s8 each a + kOffset. The last word is
+/// completed with zeros; behind it anything may stand.
 template <class Policy>
 TANDEM_DOT4_TARGET void pack_a_dot4(const std::byte* const* rows, int row_count, std::int64_t kc,
                                     std::byte* panel) {
   constexpr auto kFlip = static_cast<std::byte>(Policy::kOffset);
+  const std::int64_t bytes = kc * static_cast<std::int64_t>(sizeof(typename Policy::Element));
   for (int r = 0; r < row_count; ++r) {
     std::byte* to = panel + r * kLineBytes;
-    std::int64_t k = 0;
-    for (; k + kLineBytes <= kc; k += kLineBytes, to += row_count * kLineBytes) {
-      pack_line<Policy>(rows[r] + k, to);
+    std::int64_t at = 0;
+    for (; at + kLineBytes <= bytes; at += kLineBytes, to += row_count * kLineBytes) {
+      pack_line<Policy>(rows[r] + at, to);
     }
-    for (std::int64_t i = 0; k + i < kc; ++i) to[i] = rows[r][k + i] ^ kFlip;
-    for (std::int64_t i = kc - k; i % kDot != 0; ++i) to[i] = std::byte{0};
+    for (std::int64_t i = 0; at + i < bytes; ++i) to[i] = rows[r][at + i] ^ kFlip;
+    for (std::int64_t i = bytes - at; i % kWordBytes != 0; ++i) to[i] = std::byte{0};
   }
 }
 
@@ -127,23 +133,26 @@ TANDEM_DOT4_TARGET void pack_a_dot4(const std::byte* const* rows, int row_count,
 template <class Policy>
 Kernel make_dot4_kernel(std::string_view target, decltype(Kernel::runs_on) runs_on,
                         std::span<const Kernel> plain) {
+  using Element = typename Policy::Element;
+  constexpr bool kFloat = Policy::kType == DType::bf16;
   Kernel kernel{.target = target,
-                .type = DType::s8,
-                .accumulator = DType::s32,
+                .type = Policy::kType,
+                .accumulator = kFloat ? DType::f32 : DType::s32,
                 .mr = Policy::kMr,
                 .nr = kDotNr<Policy>,
-                .a_bytes = 1,
-                .b_bytes = 1,
+                .a_bytes = sizeof(Element),
+                .b_bytes = sizeof(Element),
                 .runs_on = runs_on,
                 .pack_a = pack_a_dot4<Policy>,
-                .pack_b = pack_b_s8<kDot, kDotNr<Policy>>,
+                .pack_b = pack_b_groups<Element, kDot<Policy>, kDotNr<Policy>>,
                 .multiply = multiply_dot4<Policy>,
                 .store = nullptr};
   take_conversions(plain, kernel);
   kernel.a_offset = Policy::kOffset;
-  kernel.k_group = kDot;
+  kernel.k_group = kDot<Policy>;
   kernel.proof = Policy::kProof;
   kernel.kc = Policy::kKBlock;
+  kernel.flushes = kFloat;  // the sums of blocks; products flush by themselves
   return kernel;
 }
 

@@ -42,8 +42,8 @@ enum class Proof : std::uint8_t { hardware, emulator, never_run };
 ///   chunks of kChunk; a chunk holds kChunk values of the first row, then of the second, … The
 ///   micro-kernel broadcasts A one value at a time, so rows need no transposition, and it walks the
 ///   panel from front to back, as the hardware prefetchers expect.
-/// - B panel: kc groups of nr values in B's own type, columns beyond N zero. Aligned to
-///   its groups. The order within a group is the kernel's own business.
+/// - B panel: groups of k_group steps by nr columns in B's own type, columns beyond N and steps
+///   beyond kc zero. Aligned to its groups. The order within a group is the kernel's own business.
 /// - Tile: mr × nr accumulators, row-major.
 struct Kernel {
   std::string_view target;  ///< "avx512", "avx2", "neon", "scalar"
@@ -74,7 +74,8 @@ struct Kernel {
                  std::byte* panel);
 
   /// For the first `rows` (1..mr) rows of the tile: tile = chain when `first`, else tile + chain,
-  /// where chain is the contract's fma chain from zero over kc (1..Kernel::kc) steps.
+  /// where chain is the contract's fma chain from zero over kc (1..Kernel::kc) steps. Where the
+  /// kernel says that it `flushes`, within base::SubnormalsFlushed.
   void (*multiply)(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
                    std::byte* tile, int rows, bool first, Ahead ahead);
 
@@ -101,6 +102,9 @@ struct Kernel {
   /// Steps of k that lie together in a B group; a K-block is padded to whole groups.
   int k_group = 1;
 
+  /// Whether the bf16 contract's flushing of subnormals is left to the mode of the thread.
+  bool flushes = false;
+
   [[nodiscard]] std::size_t tile_bytes() const {
     return static_cast<std::size_t>(mr * nr) * size_of(accumulator);
   }
@@ -109,10 +113,14 @@ struct Kernel {
 /// All kernels that this build has, best target first, the scalar reference last.
 [[nodiscard]] std::span<const Kernel> kernel_table();
 
-/// The kernel for `type` that `target` names, or the first that runs for "auto".
-/// Errors: kInvalidArgument (unknown name; lists the known), kUnsupported (this CPU cannot, or no
-/// kernel takes the type).
+/// Ok for a kernel that may be used; self_check_once() (self_check.h) is one.
+using Trust = Status (*)(const Kernel&);
+
+/// The kernel for `type` that `target` names, or the first that runs for "auto" and that `trust`,
+/// where given, finds right. Errors: kInvalidArgument (unknown name; lists the known), kUnsupported
+/// (this CPU cannot, no kernel takes the type, or `trust` finds it wrong).
 [[nodiscard]] Result<const Kernel*> select_kernel(DType type, std::string_view target,
-                                                  const base::CpuFeatures& cpu);
+                                                  const base::CpuFeatures& cpu,
+                                                  Trust trust = nullptr);
 
 }  // namespace tandem::tile

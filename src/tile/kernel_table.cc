@@ -40,9 +40,10 @@ bool has_all(std::initializer_list<std::pair<bool, std::string_view>> needed, st
 /// CPUs that run nothing else.
 std::vector<Kernel> make_table() {
   std::vector<Kernel> table;
-  for (const auto kernels : {avx512_vnni_kernels(), avx512_kernels(), avx_vnni_kernels(),
-                             avx2_kernels(), neon_i8mm_kernels(), neon_dot_kernels(),
-                             neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
+  for (const auto kernels :
+       {avx512_bf16_kernels(), avx512_vnni_kernels(), avx512_kernels(), avx_vnni_kernels(),
+        avx2_kernels(), neon_i8mm_kernels(), neon_dot_kernels(), neon_kernels(), scalar_kernels(),
+        scalar_s8_kernels()}) {
     table.insert(table.end(), kernels.begin(), kernels.end());
   }
   return table;
@@ -66,6 +67,15 @@ bool runs_avx512(const base::CpuFeatures& cpu, std::string* why) {
                   {cpu.avx512bw, "avx512bw"},
                   {cpu.avx512dq, "avx512dq"},
                   {cpu.avx512vl, "avx512vl"}},
+                 why);
+}
+
+bool runs_avx512_bf16(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.avx512f, "avx512f"},
+                  {cpu.avx512bw, "avx512bw"},
+                  {cpu.avx512dq, "avx512dq"},
+                  {cpu.avx512vl, "avx512vl"},
+                  {cpu.avx512_bf16, "avx512_bf16"}},
                  why);
 }
 
@@ -104,7 +114,7 @@ std::span<const Kernel> kernel_table() {
 }
 
 Result<const Kernel*> select_kernel(DType type, std::string_view target,
-                                    const base::CpuFeatures& cpu) {
+                                    const base::CpuFeatures& cpu, Trust trust) {
   const auto names = target_names();
   if (target != "auto" && std::ranges::find(names, target) == names.end()) {
     return Status(StatusCode::kInvalidArgument,
@@ -113,7 +123,10 @@ Result<const Kernel*> select_kernel(DType type, std::string_view target,
   std::string why = "the build has no such kernel";
   for (const Kernel& kernel : kernel_table()) {
     if (kernel.type != type || (target != "auto" && kernel.target != target)) continue;
-    if (kernel.runs_on(cpu, &why)) return &kernel;
+    if (!kernel.runs_on(cpu, &why)) continue;
+    const Status found = trust == nullptr ? Status() : trust(kernel);
+    if (found.ok()) return &kernel;
+    why = found.message();
   }
   return Status(StatusCode::kUnsupported,
                 fmt::format("kernel target '{}' cannot multiply {} here: {}; use auto", target,

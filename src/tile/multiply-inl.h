@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The micro-kernel: the innermost loop of every multiply. It keeps rows × vectors of chains in
-// registers; each step of k loads a group of B, broadcasts one value of each row of A, and issues
-// rows × vectors independent FMAs. Compiled once per target by simd_kernels.cc; start
+// registers; each step of k loads a vector or more of B, broadcasts one value of each row of A, and
+// issues rows × vectors independent FMAs. Compiled once per target by simd_kernels.cc; start
 // reading at multiply_rows().
 
 #if defined(TANDEM_TILE_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -39,18 +39,22 @@ HWY_NOINLINE void multiply_rows(std::int64_t kc, const float* HWY_RESTRICT a,
   }
   for (std::int64_t left = kc; left > 0; left -= kChunk, a += rows * kChunk) {
     const std::int64_t steps = left < kChunk ? left : kChunk;
-    for (std::int64_t k = 0; k < steps; ++k) {
-      FloatVec column[kVectors];
-      Operand::load_group(b, column);
+    for (std::int64_t k = 0; k < steps; k += Operand::kSteps) {
+      // Of a pair the contract takes the odd step first.
+#pragma GCC unroll 2
+      for (int s = Operand::kSteps - 1; s >= 0; --s) {
+        FloatVec column[kVectors];
+        Operand::load_group(b, s, column);
 #pragma GCC unroll 32
-      for (int r = 0; r < rows; ++r) {
-        const FloatVec row = hn::Set(f, a[r * kChunk + k]);
+        for (int r = 0; r < rows; ++r) {
+          const FloatVec row = hn::Set(f, a[r * kChunk + k + s]);
 #pragma GCC unroll 32
-        for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
+          for (int v = 0; v < kVectors; ++v) chain[r][v] = hn::MulAdd(row, column[v], chain[r][v]);
+        }
       }
       __builtin_prefetch(fetch);
-      fetch += step;
-      b += kNr;
+      fetch += Operand::kSteps * step;
+      b += Operand::kSteps * kNr;
     }
   }
   if (!first) {

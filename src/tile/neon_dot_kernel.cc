@@ -17,7 +17,10 @@ namespace tandem::tile {
 namespace {
 
 struct NeonDot {
-  using Vector = int32x4_t;
+  using Element = std::uint8_t;
+  using Sums = int32x4_t;
+  using Words = int32x4_t;
+  static constexpr DType kType = DType::s8;
   static constexpr int kLanes = 4;
   static constexpr int kVectors = 2;
   static constexpr int kMr = 12;  // 24 sums, 2 of B and a broadcast of 32 registers
@@ -25,20 +28,21 @@ struct NeonDot {
   static constexpr std::int32_t kOffset = 0;
   static constexpr std::int64_t kKBlock = 1024;  // as many bytes of A as floats have. Not measured.
 
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector zero() { return vdupq_n_s32(0); }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector load(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums zero() { return vdupq_n_s32(0); }
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words load(const std::byte* from) {
     return vreinterpretq_s32_s8(vld1q_s8(reinterpret_cast<const std::int8_t*>(from)));
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector broadcast(const std::byte* from) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Words broadcast(const std::byte* from) {
     return vld1q_dup_s32(reinterpret_cast<const std::int32_t*>(from));
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Vector dot(Vector sum, Vector a, Vector b) {
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static Sums dot(Sums sum, Words a, Words b) {
     return vdotq_s32(sum, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b));
   }
-  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::int32_t* to, Vector sum,
+  TANDEM_DOT4_TARGET [[gnu::always_inline]] static void store_sums(std::byte* to, Sums sum,
                                                                    bool add) {
-    if (add) sum = vaddq_s32(sum, vld1q_s32(to));
-    vst1q_s32(to, sum);
+    auto* const sums = reinterpret_cast<std::int32_t*>(to);
+    if (add) sum = vaddq_s32(sum, vld1q_s32(sums));
+    vst1q_s32(sums, sum);
   }
 };
 

@@ -12,7 +12,7 @@
 
 #include <arm_neon.h>
 
-#include "tile/pack_s8.h"
+#include "tile/pack_groups.h"
 #include "tile/simd_kernels.h"
 
 #define TANDEM_I8MM [[gnu::target("arch=armv8.2-a+i8mm")]]

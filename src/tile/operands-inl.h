@@ -56,16 +56,16 @@ constexpr int rows_for(std::size_t element_bytes) {
   return element_bytes == 2 ? 16 : 24;
 }
 
-/// An operand policy: widen() turns one vector of elements, load_group() a group of packed B, into
-/// f32. source_column() says which of the group's columns packing must put at a position.
+/// An operand policy: a group of packed B holds kSteps steps of k; load_group() widens one of them
+/// to f32 vectors, and widen() one vector of elements.
 
 struct F32Operand {
   using Element = float;
   static constexpr DType kType = DType::f32;
-  static constexpr int source_column(int position) { return position; }
+  static constexpr int kSteps = 1;
 
   static HWY_INLINE FloatVec widen(const Element* from) { return hn::LoadU(FloatTag(), from); }
-  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
+  static HWY_INLINE void load_group(const Element* from, int, FloatVec* columns) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) columns[v] = widen(from + v * kLanes);
   }
@@ -74,49 +74,40 @@ struct F32Operand {
 struct F16Operand {
   using Element = std::uint16_t;
   static constexpr DType kType = DType::f16;
-  static constexpr int source_column(int position) { return position; }
+  static constexpr int kSteps = 1;
 
   static HWY_INLINE FloatVec widen(const Element* from) {
     const FloatTag f;
     const hn::Rebind<hwy::float16_t, FloatTag> h;
     return hn::PromoteTo(f, hn::LoadU(h, reinterpret_cast<const hwy::float16_t*>(from)));
   }
-  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
+  static HWY_INLINE void load_group(const Element* from, int, FloatVec* columns) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) columns[v] = widen(from + v * kLanes);
   }
 };
 
-/// bf16 is the upper half of an f32. In packed B, columns j and j + kLanes share a 32-bit word, so
-/// that one load, a shift and a mask widen two vectors. Widening each by itself costs a shuffle per
-/// vector, on ports that the FMAs need: 0.97 instead of 0.99 with AVX2.
+/// bf16 is the upper half of an f32, and two steps of k share a 32-bit word of packed B: the odd
+/// one above, which the contract takes first. A mask or a shift widens a vector, on ports that the
+/// FMAs leave free.
 struct Bf16Operand {
   using Element = std::uint16_t;
   static constexpr DType kType = DType::bf16;
-  static constexpr bool kPaired = kVectors % 2 == 0;
-  static constexpr int source_column(int position) {
-    constexpr int kPair = 2 * kLanes;
-    if constexpr (!kPaired) return position;
-    return position / kPair * kPair + position % 2 * kLanes + position % kPair / 2;
-  }
+  static constexpr int kSteps = 2;
 
   static HWY_INLINE FloatVec widen(const Element* from) {
     const WordTag w;
     const hn::Rebind<std::uint16_t, WordTag> h;
     return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(w, hn::LoadU(h, from))));
   }
-  static HWY_INLINE void load_group(const Element* from, FloatVec* columns) {
-    if constexpr (kPaired) {
-      const FloatTag f;
-      const WordTag w;
+  static HWY_INLINE void load_group(const Element* from, int step, FloatVec* columns) {
+    const FloatTag f;
+    const WordTag w;
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; v += 2) {
-        const auto words = hn::LoadU(w, reinterpret_cast<const std::uint32_t*>(from + v * kLanes));
-        columns[v] = hn::BitCast(f, hn::ShiftLeft<16>(words));
-        columns[v + 1] = hn::BitCast(f, hn::And(words, hn::Set(w, 0xffff0000u)));
-      }
-    } else {
-      columns[0] = widen(from);
+    for (int v = 0; v < kVectors; ++v) {
+      const auto words = hn::LoadU(w, reinterpret_cast<const std::uint32_t*>(from) + v * kLanes);
+      columns[v] = hn::BitCast(
+          f, step == 0 ? hn::ShiftLeft<16>(words) : hn::And(words, hn::Set(w, 0xffff0000u)));
     }
   }
 };

@@ -10,14 +10,11 @@
 #include <cstring>
 
 #include "base/element.h"
+#include "tile/bf16_pairs.h"
+#include "tile/pack_groups.h"
 
 namespace tandem::tile {
 namespace {
-
-/// Where an A panel of `rows` rows holds element (row, k).
-constexpr std::int64_t a_index(int rows, int row, std::int64_t k) {
-  return (k / kChunk * rows + row) * kChunk + k % kChunk;
-}
 
 // Small, and no multiple of each other: tests of edges meet every case with little work.
 constexpr int kMr = 4;
@@ -31,6 +28,7 @@ void pack_a(const std::byte* const* rows, int row_count, std::int64_t kc, std::b
       out[a_index(row_count, r, k)] =
           base::load_element(type, rows[r] + static_cast<std::size_t>(k) * size_of(type));
     }
+    if (type == DType::bf16 && kc % 2 != 0) out[a_index(row_count, r, kc)] = 0;
   }
 }
 
@@ -71,6 +69,11 @@ void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_pane
   }
 }
 
+void multiply_bf16(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
+                   std::byte* tile, int rows, bool first, Ahead) {
+  multiply_pairs<kNr>(kc, a_panel, b_panel, tile, rows, first);
+}
+
 void store(const std::byte* tile, int rows, int cols, DType type, std::byte* to,
            std::int64_t pitch) {
   const auto* c = reinterpret_cast<const float*>(tile);
@@ -100,7 +103,15 @@ constexpr Kernel make_kernel(std::size_t bytes) {
           .store = store};
 }
 
-constexpr std::array kKernels{make_kernel<DType::f16>(2), make_kernel<DType::bf16>(2),
+constexpr Kernel make_bf16_kernel() {
+  Kernel kernel = make_kernel<DType::bf16>(2);
+  kernel.pack_b = pack_b_groups<std::uint16_t, 2, kNr>;
+  kernel.multiply = multiply_bf16;
+  kernel.k_group = 2;
+  return kernel;
+}
+
+constexpr std::array kKernels{make_kernel<DType::f16>(2), make_bf16_kernel(),
                               make_kernel<DType::f32>(4)};
 
 }  // namespace

@@ -14,10 +14,13 @@
 
 // Whatever is included here, outside the pragma, stays free of the target's instructions.
 #include <array>
+#include <cstring>
 #include <span>
 
 #include "base/element.h"
-#include "tile/pack_s8.h"
+#include "base/float_environment.h"
+#include "tile/bf16_pairs.h"
+#include "tile/pack_groups.h"
 #include "tile/simd_kernels.h"
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
@@ -58,8 +61,36 @@ constexpr Kernel make_kernel() {
           .store = store};
 }
 
+#if HWY_TARGET == HWY_NEON
+/// Kernel::multiply. A tile in which Arm has flushed anything, which real weights hardly know, is
+/// made again by the contract's own arithmetic.
+inline void multiply_bf16(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
+                          std::byte* tile, int rows, bool first, Ahead ahead) {
+  std::array<std::byte, rows_for(2) * kNr * sizeof(float)> before;
+  const std::size_t bytes = static_cast<std::size_t>(rows * kNr) * sizeof(float);
+  if (!first) std::memcpy(before.data(), tile, bytes);
+  const base::FlushedResults flushed;
+  multiply<Bf16Operand>(kc, a_panel, b_panel, tile, rows, first, ahead);
+  if (!flushed.any()) return;
+  if (!first) std::memcpy(tile, before.data(), bytes);
+  const base::FloatEnvironment exact;
+  multiply_pairs<kNr>(kc, a_panel, b_panel, tile, rows, first);
+}
+#else
+constexpr auto multiply_bf16 = multiply<Bf16Operand>;
+#endif
+
+constexpr Kernel make_bf16_kernel() {
+  Kernel kernel = make_kernel<Bf16Operand>();
+  kernel.multiply = multiply_bf16;
+  kernel.pack_b = pack_b_groups<std::uint16_t, Bf16Operand::kSteps, kNr>;
+  kernel.k_group = Bf16Operand::kSteps;
+  kernel.flushes = true;
+  return kernel;
+}
+
 constexpr Kernel kKernels[] = {make_kernel<F16Operand>(),
-                               make_kernel<Bf16Operand>(),
+                               make_bf16_kernel(),
                                make_kernel<F32Operand>(),
                                {.target = kTarget,
                                 .type = DType::s8,

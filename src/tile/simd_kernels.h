@@ -14,11 +14,12 @@ namespace tandem::tile {
 [[nodiscard]] std::span<const Kernel> avx2_kernels();
 [[nodiscard]] std::span<const Kernel> neon_kernels();
 
-/// Gives an s8 kernel what does not depend on its multiply: epilogue and quantisation of the plain
-/// kernel whose tiles have the same shape.
+/// Gives a kernel what does not depend on its multiply: the conversions of the plain kernel of its
+/// type whose tiles are as wide.
 inline void take_conversions(std::span<const Kernel> plain, Kernel& kernel) {
   for (const Kernel& other : plain) {
-    if (other.type != DType::s8 || other.nr != kernel.nr) continue;
+    if (other.type != kernel.type || other.nr != kernel.nr) continue;
+    kernel.store = other.store;
     kernel.dequantise = other.dequantise;
     kernel.quantise = other.quantise;
   }

@@ -104,6 +104,23 @@ class Report(CommandTest):
         self.assertEqual(info["default_compute_threads"], threads)
         self.assertIn(f"default compute threads: {threads} = ", text)
 
+    def test_a_kernel_that_fails_its_self_check_is_not_used_and_that_is_said(self):
+        kernels = self.tandem("info", "--self-check", "--json").json()["kernels"]
+        for kernel in kernels:
+            self.assertEqual(kernel["self_check"], "passed" if kernel["runnable"] else "", kernel)
+        best = next(k["target"] for k in kernels if k["type"] == "bf16" and k["chosen"])
+        if best == "scalar":
+            self.skipTest("only one kernel runs here")
+        env = {"TANDEM_TEST_DISTRUST": best}
+        done = self.tandem("info", "--self-check", code=1, env=env)
+        self.assertIn("TANDEM_TEST_DISTRUST says so; it is not used", done.out)
+        shape = ("allgather-gemm", "--m", "9", "--k", "9", "--n", "9", "--a-type", "bf16")
+        done = self.tandem("bench", *shape, "--iters", "1", env=env)
+        self.assertIn(f"kernel '{best}' of bf16 is wrong on this CPU", done.err)
+        self.assertNotIn(f"{best},", done.out)
+        done = self.tandem("bench", *shape, "--kernel", best, code=2, env=env)
+        self.assertIn("TANDEM_TEST_DISTRUST says so; use auto", done.err)
+
     def test_info_tells_limits_of_the_process_from_those_of_its_container(self):
         def info(limits):
             def lower():

@@ -46,12 +46,15 @@ struct Problem {
   [[nodiscard]] float expected(std::int64_t i, std::int64_t j) const {
     float total = 0;
     for (std::int64_t k0 = 0; k0 < a.cols; k0 += tile::kKc) {
-      float sum = 0;
-      for (std::int64_t k = k0; k < std::min(k0 + tile::kKc, a.cols); ++k) {
-        const std::int64_t at = layout == BLayout::kn ? k * b.stride + j : j * b.stride + k;
-        sum = std::fma(element(a_data, a.type, i * a.stride + k), element(b_data, b.type, at), sum);
-      }
-      total = k0 == 0 ? sum : total + sum;
+      const float sum = testing::chain(
+          a.type, std::min(tile::kKc, a.cols - k0),
+          [&](std::int64_t k) { return element(a_data, a.type, i * a.stride + k0 + k); },
+          [&](std::int64_t k) {
+            const std::int64_t at =
+                layout == BLayout::kn ? (k0 + k) * b.stride + j : j * b.stride + k0 + k;
+            return element(b_data, b.type, at);
+          });
+      total = k0 == 0 ? sum : testing::add_block(a.type, total, sum);
     }
     std::byte rounded[4];
     base::store_element(c.type, total, rounded);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/element.h"
+#include "base/flushed.h"
 #include "tandem/types.h"
 #include "tile/kernel.h"
 
@@ -84,6 +85,29 @@ inline std::vector<tile::Kernel> float_kernels() {
 inline float element(const std::vector<std::byte>& elements, DType type, std::int64_t index) {
   return base::load_element(type,
                             elements.data() + static_cast<std::size_t>(index) * size_of(type));
+}
+
+/// The contract's sum of one K-block, from functions of k in 0..steps: see docs/numerics.md.
+template <class A, class B>
+float chain(DType type, std::int64_t steps, const A& a, const B& b) {
+  float sum = 0;
+  if (type != DType::bf16) {
+    for (std::int64_t k = 0; k < steps; ++k) sum = std::fma(a(k), b(k), sum);
+    return sum;
+  }
+  for (std::int64_t k = 0; k < steps; k += 2) {
+    for (const std::int64_t step : {k + 1, k}) {
+      const bool there = step < steps;
+      sum = base::fma_flushed(there ? base::flushed(a(step)) : 0.0f,
+                              there ? base::flushed(b(step)) : 0.0f, sum);
+    }
+  }
+  return sum;
+}
+
+/// How the contract adds the sum of a block to those before it.
+inline float add_block(DType type, float total, float sum) {
+  return type == DType::bf16 ? base::add_flushed(total, sum) : total + sum;
 }
 
 /// Equal bits, or both NaN: payloads are not part of the contract.

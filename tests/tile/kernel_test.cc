@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/float_environment.h"
 #include "platform/topology.h"
 #include "tests/tile/elements.h"
 #include "tile/contract.h"
@@ -18,6 +19,8 @@
 namespace tandem::tile {
 namespace {
 
+using tandem::testing::add_block;
+using tandem::testing::chain;
 using tandem::testing::element;
 using tandem::testing::PoisonedBytes;
 using tandem::testing::random_elements;
@@ -53,16 +56,14 @@ float b_at(const Kernel& kernel, const Case& c, const Inputs& in, std::int64_t k
                  c.layout == BLayout::kn ? k * in.b_stride + j : j * in.b_stride + k);
 }
 
-/// The contract: one fma chain from zero per element.
+/// The contract: one chain from zero per element.
 std::vector<float> expected_tile(const Kernel& kernel, const Case& c, const Inputs& in) {
   std::vector<float> out;
   for (int i = 0; i < c.rows; ++i) {
     for (int j = 0; j < c.cols; ++j) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < c.kc; ++k) {
-        sum = std::fma(a_at(kernel, in, i, k), b_at(kernel, c, in, k, j), sum);
-      }
-      out.push_back(sum);
+      out.push_back(chain(
+          kernel.type, c.kc, [&](std::int64_t k) { return a_at(kernel, in, i, k); },
+          [&](std::int64_t k) { return b_at(kernel, c, in, k, j); }));
     }
   }
   return out;
@@ -71,13 +72,15 @@ std::vector<float> expected_tile(const Kernel& kernel, const Case& c, const Inpu
 /// Packs and multiplies into `tile` with memory poisoned beforehand.
 void run(const Kernel& kernel, const Case& c, const Inputs& in, std::byte* tile, bool first) {
   PoisonedBytes a_panel(static_cast<std::size_t>(kernel.mr * kKc) * kernel.a_bytes);
-  PoisonedBytes b_panel(static_cast<std::size_t>(c.kc * kernel.nr) * kernel.b_bytes);
+  const std::int64_t depth = (c.kc + kernel.k_group - 1) / kernel.k_group * kernel.k_group;
+  PoisonedBytes b_panel(static_cast<std::size_t>(depth * kernel.nr) * kernel.b_bytes);
   std::vector<const std::byte*> rows;
   for (int i = 0; i < c.rows; ++i) {
     rows.push_back(in.a.data() + static_cast<std::size_t>(i * in.a_stride) * size_of(kernel.type));
   }
   kernel.pack_a(rows.data(), c.rows, c.kc, a_panel.data());
   kernel.pack_b(in.b.data(), in.b_stride, c.layout, c.kc, c.cols, b_panel.data());
+  const base::SubnormalsFlushed mode(kernel.flushes);
   kernel.multiply(c.kc, a_panel.data(), b_panel.data(), tile, c.rows, first, {});
 }
 
@@ -106,7 +109,8 @@ void check(const Kernel& kernel, const Case& c) {
   run(kernel, c, one, tile.data(), true);
   ASSERT_NO_FATAL_FAILURE(expect([&](std::size_t i) { return sum_one[i]; }));
   run(kernel, c, two, tile.data(), false);
-  ASSERT_NO_FATAL_FAILURE(expect([&](std::size_t i) { return sum_one[i] + sum_two[i]; }));
+  ASSERT_NO_FATAL_FAILURE(
+      expect([&](std::size_t i) { return add_block(kernel.type, sum_one[i], sum_two[i]); }));
 }
 
 class KernelTest : public ::testing::TestWithParam<Kernel> {
@@ -148,8 +152,9 @@ TEST_P(KernelTest, WidensEveryPattern) {
   if (kernel.type == DType::f32) return;  // is not widened
   const auto nr = static_cast<std::size_t>(kernel.nr);
   PoisonedBytes a_panel(static_cast<std::size_t>(kernel.mr * kKc) * kernel.a_bytes);
-  PoisonedBytes b_panel(nr * kernel.b_bytes);
+  PoisonedBytes b_panel(static_cast<std::size_t>(kernel.k_group) * nr * kernel.b_bytes);
   PoisonedBytes tile(kernel.tile_bytes());
+  const base::SubnormalsFlushed mode(kernel.flushes);
   std::byte one[4];
   base::store_element(kernel.type, 1.0f, one);
   const auto as_bytes = [](const std::uint16_t* from) {
@@ -158,8 +163,13 @@ TEST_P(KernelTest, WidensEveryPattern) {
   std::vector<std::uint16_t> patterns(nr);
   for (std::uint32_t pattern = 0; pattern < 65536; pattern += static_cast<std::uint32_t>(nr)) {
     for (std::uint32_t j = 0; j < nr; ++j) patterns[j] = static_cast<std::uint16_t>(pattern + j);
+    const auto value = [&](std::size_t j) {
+      return base::load_element(kernel.type, as_bytes(&patterns[j]));
+    };
     const auto expected = [&](std::size_t j) {
-      return std::fma(1.0f, base::load_element(kernel.type, as_bytes(&patterns[j])), 0.0f);
+      return chain(
+          kernel.type, 1, [](std::int64_t) { return 1.0f; },
+          [&](std::int64_t) { return value(j); });
     };
     // In B …
     const std::byte* row = one;
@@ -169,15 +179,88 @@ TEST_P(KernelTest, WidensEveryPattern) {
     for (std::size_t j = 0; j < nr; ++j) {
       ASSERT_TRUE(same(tile.f32(static_cast<std::int64_t>(j)), expected(j))) << patterns[j];
     }
-    // … and in A, as a row, packed in one go.
+    // … and in A, as a row, packed in one go, where A is widened.
+    if (kernel.a_bytes != sizeof(float)) continue;
     row = as_bytes(patterns.data());
     kernel.pack_a(&row, 1, kernel.nr, a_panel.data());
     for (std::size_t j = 0; j < nr; ++j) {
-      ASSERT_TRUE(same(a_panel.f32(static_cast<std::int64_t>(j)),
-                       base::load_element(kernel.type, as_bytes(&patterns[j]))))
-          << patterns[j];
+      ASSERT_TRUE(same(a_panel.f32(static_cast<std::int64_t>(j)), value(j))) << patterns[j];
     }
   }
+}
+
+/// bf16 patterns whose products and sums come out near the smallest normal f32, 2^-126, on both
+/// sides of where they are flushed, with zeros, subnormals and specials among them.
+std::vector<std::byte> near_the_smallest_normal(std::int64_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> out(static_cast<std::size_t>(count) * 2);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint64_t draw = random();
+    std::uint32_t exponent = 0;  // biased
+    switch (draw % 16) {
+      case 0:
+        break;  // zero or subnormal
+      case 1:
+        exponent = draw / 16 % 8 == 0 ? 255 : 1;  // infinity, NaN, or the smallest
+        break;
+      case 2:
+      case 3:
+      case 4:
+        exponent = 127 - 75;  // products of 2^-150: half an ulp below 2^-126
+        break;
+      default:
+        exponent = 127 - 63 + static_cast<std::uint32_t>(draw / 16 % 3) - 1;
+    }
+    const auto mantissa = static_cast<std::uint32_t>(draw >> 32) & (draw >> 40 & 1 ? 0x7fU : 0U);
+    const auto pattern = static_cast<std::uint16_t>((draw >> 63) << 15 | exponent << 7 | mantissa);
+    std::memcpy(out.data() + 2 * i, &pattern, 2);
+  }
+  return out;
+}
+
+TEST_P(KernelTest, FlushesWhereTheContractSays) {
+  const Kernel& kernel = GetParam();
+  if (kernel.type != DType::bf16) return;
+  int at_the_border = 0, flushed = 0;
+  for (std::uint64_t trial = 0; trial < 400; ++trial) {
+    const auto kc = static_cast<std::int64_t>(1 + trial % 5);
+    const Case c{kernel.mr, kernel.nr, kc, trial % 2 == 0 ? BLayout::kn : BLayout::nk};
+    Inputs in = make_inputs(kernel, c, trial);
+    in.a = near_the_smallest_normal(static_cast<std::int64_t>(in.a.size() / 2), 2 * trial);
+    in.b = near_the_smallest_normal(static_cast<std::int64_t>(in.b.size() / 2), 2 * trial + 1);
+    PoisonedBytes tile(kernel.tile_bytes());
+    run(kernel, c, in, tile.data(), true);
+    const auto expected = expected_tile(kernel, c, in);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const float got = tile.f32(static_cast<std::int64_t>(i));
+      ASSERT_TRUE(same(got, expected[i]))
+          << "trial " << trial << ": " << got << " not " << expected[i];
+      if (std::abs(expected[i]) == 0x1p-126f) ++at_the_border;
+      if (expected[i] == 0.0f) ++flushed;
+    }
+    // Sums of two blocks, which cancel in part.
+    run(kernel, c, in, tile.data(), false);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_TRUE(same(tile.f32(static_cast<std::int64_t>(i)),
+                       add_block(kernel.type, expected[i], expected[i])));
+    }
+  }
+  EXPECT_GT(at_the_border, 0);
+  EXPECT_GT(flushed, 0);
+}
+
+/// The contract's step itself: above 2^-126 nothing is flushed, below everything, and what rounding
+/// brings there from below only where 24 bits with a smaller exponent would not have sufficed.
+TEST(Bf16Step, DecidesAfterRounding) {
+  const float smallest = 0x1p-126f, half = 0x1p-75f;
+  const auto step = [&](float a, float b) { return base::fma_flushed(a, b, smallest); };
+  EXPECT_TRUE(same(step(half, -half), 0.0f));             // 2^-126 - 2^-150: 24 bits hold it
+  EXPECT_TRUE(same(step(half, -half * 0.5f), smallest));  // a quarter: to even, 2^-126
+  EXPECT_TRUE(same(step(half, -half * 0.75f), 0.0f));     // nearer to the one below
+  EXPECT_TRUE(same(step(half, half), smallest));          // 2^-126 + 2^-150: a tie, to even
+  EXPECT_TRUE(same(step(half, half * 1.5f), smallest + 0x1p-149f));
+  EXPECT_TRUE(same(base::fma_flushed(-half, half, -0.0f), -0.0f));
+  EXPECT_TRUE(same(base::fma_flushed(0x1p100f, 0x1p-100f, -1.0f), 0.0f));  // exact: no flush
 }
 
 TEST_P(KernelTest, InfinitiesAndNanPropagate) {
