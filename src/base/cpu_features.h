@@ -12,7 +12,7 @@ struct CpuFeatures {
   bool avx2 = false, fma = false, f16c = false;
   bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
   bool avx512_vnni = false, avx512_bf16 = false, avx_vnni = false;
-  bool neon = false, dotprod = false, i8mm = false;
+  bool neon = false, dotprod = false, i8mm = false, bf16 = false;
 };
 
 struct CacheSizes {

@@ -44,6 +44,7 @@ std::vector<std::string> instruction_sets(const base::CpuFeatures& cpu) {
       {cpu.neon, "neon"},
       {cpu.dotprod, "dotprod"},
       {cpu.i8mm, "i8mm"},
+      {cpu.bf16, "bf16"},
   };
   std::vector<std::string> found;
   for (const auto& [has, name] : all) {

@@ -70,10 +70,12 @@ base::CpuFeatures read_features() {
   base::CpuFeatures cpu;
   const unsigned long first = getauxval(AT_HWCAP);
   const unsigned long second = getauxval(AT_HWCAP2);
-  constexpr unsigned long kI8mm = 1UL << 13;  // HWCAP2_I8MM, missing from older headers
+  // HWCAP2_I8MM and HWCAP2_BF16, missing from older headers.
+  constexpr unsigned long kI8mm = 1UL << 13, kBf16 = 1UL << 14;
   cpu.neon = (first & HWCAP_ASIMD) != 0;
   cpu.dotprod = (first & HWCAP_ASIMDDP) != 0;
   cpu.i8mm = (second & kI8mm) != 0;
+  cpu.bf16 = (second & kBf16) != 0;
   return cpu;
 }
 

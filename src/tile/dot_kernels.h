@@ -14,6 +14,7 @@ namespace tandem::tile {
 [[nodiscard]] std::span<const Kernel> avx512_bf16_kernels();
 [[nodiscard]] std::span<const Kernel> avx512_vnni_kernels();
 [[nodiscard]] std::span<const Kernel> avx_vnni_kernels();
+[[nodiscard]] std::span<const Kernel> neon_bf16_kernels();
 [[nodiscard]] std::span<const Kernel> neon_dot_kernels();
 [[nodiscard]] std::span<const Kernel> neon_i8mm_kernels();
 
@@ -21,6 +22,7 @@ namespace tandem::tile {
 bool runs_avx512_bf16(const base::CpuFeatures& cpu, std::string* why);
 bool runs_avx512_vnni(const base::CpuFeatures& cpu, std::string* why);
 bool runs_avx_vnni(const base::CpuFeatures& cpu, std::string* why);
+bool runs_neon_bf16(const base::CpuFeatures& cpu, std::string* why);
 bool runs_neon_dot(const base::CpuFeatures& cpu, std::string* why);
 bool runs_neon_i8mm(const base::CpuFeatures& cpu, std::string* why);
 

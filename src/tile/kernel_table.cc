@@ -42,8 +42,8 @@ std::vector<Kernel> make_table() {
   std::vector<Kernel> table;
   for (const auto kernels :
        {avx512_bf16_kernels(), avx512_vnni_kernels(), avx512_kernels(), avx_vnni_kernels(),
-        avx2_kernels(), neon_i8mm_kernels(), neon_dot_kernels(), neon_kernels(), scalar_kernels(),
-        scalar_s8_kernels()}) {
+        avx2_kernels(), neon_bf16_kernels(), neon_i8mm_kernels(), neon_dot_kernels(),
+        neon_kernels(), scalar_kernels(), scalar_s8_kernels()}) {
     table.insert(table.end(), kernels.begin(), kernels.end());
   }
   return table;
@@ -90,6 +90,10 @@ bool runs_avx512_vnni(const base::CpuFeatures& cpu, std::string* why) {
 
 bool runs_avx_vnni(const base::CpuFeatures& cpu, std::string* why) {
   return has_all({{cpu.avx2, "avx2"}, {cpu.fma, "fma"}, {cpu.avx_vnni, "avx_vnni"}}, why);
+}
+
+bool runs_neon_bf16(const base::CpuFeatures& cpu, std::string* why) {
+  return has_all({{cpu.neon, "neon"}, {cpu.bf16, "bf16"}}, why);
 }
 
 bool runs_neon_dot(const base::CpuFeatures& cpu, std::string* why) {

@@ -71,7 +71,10 @@ void multiply(std::int64_t kc, const std::byte* a_panel, const std::byte* b_pane
 
 void multiply_bf16(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
                    std::byte* tile, int rows, bool first, Ahead) {
-  multiply_pairs<kNr>(kc, a_panel, b_panel, tile, rows, first);
+  const auto* a = reinterpret_cast<const float*>(a_panel);
+  multiply_pairs<kNr>(
+      kc, [&](int r, std::int64_t k) { return a[a_index(rows, r, k)]; }, b_panel, tile, rows,
+      first);
 }
 
 void store(const std::byte* tile, int rows, int cols, DType type, std::byte* to,

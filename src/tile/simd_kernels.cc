@@ -14,11 +14,9 @@
 
 // Whatever is included here, outside the pragma, stays free of the target's instructions.
 #include <array>
-#include <cstring>
 #include <span>
 
 #include "base/element.h"
-#include "base/float_environment.h"
 #include "tile/bf16_pairs.h"
 #include "tile/pack_groups.h"
 #include "tile/simd_kernels.h"
@@ -62,19 +60,13 @@ constexpr Kernel make_kernel() {
 }
 
 #if HWY_TARGET == HWY_NEON
-/// Kernel::multiply. A tile in which Arm has flushed anything, which real weights hardly know, is
-/// made again by the contract's own arithmetic.
+/// Kernel::multiply.
 inline void multiply_bf16(std::int64_t kc, const std::byte* a_panel, const std::byte* b_panel,
                           std::byte* tile, int rows, bool first, Ahead ahead) {
-  std::array<std::byte, rows_for(2) * kNr * sizeof(float)> before;
-  const std::size_t bytes = static_cast<std::size_t>(rows * kNr) * sizeof(float);
-  if (!first) std::memcpy(before.data(), tile, bytes);
-  const base::FlushedResults flushed;
-  multiply<Bf16Operand>(kc, a_panel, b_panel, tile, rows, first, ahead);
-  if (!flushed.any()) return;
-  if (!first) std::memcpy(tile, before.data(), bytes);
-  const base::FloatEnvironment exact;
-  multiply_pairs<kNr>(kc, a_panel, b_panel, tile, rows, first);
+  const auto* a = reinterpret_cast<const float*>(a_panel);
+  multiply_and_mend<rows_for(2), kNr>(
+      kc, [&](int r, std::int64_t k) { return a[a_index(rows, r, k)]; }, b_panel, tile, rows, first,
+      [&] { multiply<Bf16Operand>(kc, a_panel, b_panel, tile, rows, first, ahead); });
 }
 #else
 constexpr auto multiply_bf16 = multiply<Bf16Operand>;

@@ -49,7 +49,7 @@ TEST_P(SelfCheckTest, FindsASumThatIsOneBitOff) {
     k.multiply = [](std::int64_t kc, const std::byte* a, const std::byte* b, std::byte* tile,
                     int rows, bool first, Ahead ahead) {
       right.multiply(kc, a, b, tile, rows, first, ahead);
-      if (rows == right.mr) tile[(right.mr - 1) * right.nr * 4] ^= std::byte{1};
+      if (rows == right.mr && !first) tile[(right.mr - 1) * right.nr * 4] ^= std::byte{1};
     };
   });
 }
