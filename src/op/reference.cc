@@ -59,12 +59,10 @@ constexpr std::int64_t kRowBlock = 64;
         const float x = step < kc ? a[step] : 0.0f;
         const float* const y = step < kc ? b + step * kStrip : kNone;
         float next[kStrip];
-        bool tiny = false;
-        for (int j = 0; j < kStrip; ++j) {
-          next[j] = std::fma(x, y[j], sums[j]);
-          tiny |= base::is_tiny(next[j]);
-        }
-        for (int j = 0; tiny && j < kStrip; ++j) {
+        for (int j = 0; j < kStrip; ++j) next[j] = std::fma(x, y[j], sums[j]);
+        std::uint32_t tiny = 0;  // a mask, which compilers gather in vectors
+        for (int j = 0; j < kStrip; ++j) tiny |= base::is_tiny(next[j]) ? ~0u : 0u;
+        for (int j = 0; tiny != 0 && j < kStrip; ++j) {
           if (base::is_tiny(next[j])) next[j] = base::flush_tiny(x, y[j], sums[j], next[j]);
         }
         std::memcpy(sums, next, sizeof sums);
