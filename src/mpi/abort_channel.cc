@@ -25,6 +25,7 @@ struct Message {
   std::uint64_t magic = kMagic;
   std::uint32_t attempt = 0;
   std::int32_t code = 0;
+  std::int64_t lost = -1;  ///< the rank of its WaitDetail
   std::uint64_t length = 0;
   char words[1000] = {};
 };
@@ -80,11 +81,12 @@ Result<std::optional<AbortChannel::Abort>> AbortChannel::heard() const {
     if (message.magic == kMagic && message.attempt != attempt_) continue;
     const bool known = message.magic == kMagic && message.code > 0 &&
                        message.code <= static_cast<int>(StatusCode::kInternal);
-    return std::optional<Abort>(
-        {.rank = from.MPI_SOURCE,
-         .why = {known ? static_cast<StatusCode>(message.code) : StatusCode::kInternal,
-                 std::string(message.words,
-                             std::min<std::size_t>(message.length, sizeof message.words))}});
+    const StatusCode code = known ? static_cast<StatusCode>(message.code) : StatusCode::kInternal;
+    std::string words(message.words, std::min<std::size_t>(message.length, sizeof message.words));
+    const WaitDetail detail{.rank = static_cast<int>(message.lost)};
+    return std::optional<Abort>({.rank = from.MPI_SOURCE,
+                                 .why = detail.rank < 0 ? Status(code, std::move(words))
+                                                        : Status(code, std::move(words), detail)});
   }
 }
 
@@ -93,7 +95,9 @@ void AbortChannel::tell(const Status& why) const noexcept {
   Farewell* const farewell = obtain();
   if (farewell == nullptr) return;
   Message& message = farewell->message;
-  message = {.attempt = attempt_, .code = static_cast<std::int32_t>(why.code())};
+  message = {.attempt = attempt_,
+             .code = static_cast<std::int32_t>(why.code()),
+             .lost = why.wait() ? why.wait()->rank : -1};
   message.length = std::min(why.message().size(), sizeof message.words);
   std::memcpy(message.words, why.message().data(), message.length);
   farewell->count = 0;

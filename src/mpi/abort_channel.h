@@ -29,9 +29,8 @@ class AbortChannel {
   /// Takes in what has come; never waits. Empty while nobody gives up. Errors: kIo.
   [[nodiscard]] Result<std::optional<Abort>> heard() const;
 
-  /// The error that this rank is about to return is returned by all of them.
+  /// All others know already what this rank could say.
   void settle() { settled_ = true; }
-  [[nodiscard]] bool settled() const { return settled_; }
   /// Says to all why this rank gives up, unless that is settled. May take a moment (200 ms) where
   /// one of them does not take it.
   void tell(const Status& why) const noexcept;

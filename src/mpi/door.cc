@@ -62,11 +62,11 @@ bool Door::hear(platform::LocalSocket& connection) {
   return false;
 }
 
-Status Door::hand_over(int descriptor) {
+std::optional<int> Door::hand_over(int descriptor) {
   for (auto& [rank, connection] : admitted_) {
-    if (Status s = connection.send_descriptor(descriptor); !s.ok()) return s;
+    if (!connection.send_descriptor(descriptor).ok()) return rank;
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace tandem::mpi

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 
 #include "platform/local_socket.h"
 
@@ -27,8 +28,8 @@ class Door {
   /// Lets in who waits and knows the word, refuses others; never waits. Errors: kIo.
   Status tend();
   [[nodiscard]] const std::map<int, platform::LocalSocket>& admitted() const { return admitted_; }
-  /// Hands a descriptor to everybody who was let in. Errors: kIo.
-  Status hand_over(int descriptor);
+  /// Hands a descriptor to everybody who was let in. Returns who could not be reached any longer.
+  [[nodiscard]] std::optional<int> hand_over(int descriptor);
 
  private:
   Door(platform::LocalListener listener, const Word& word)

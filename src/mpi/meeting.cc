@@ -130,6 +130,16 @@ Result<int> find_leader(const RollCall& roll, const std::vector<Introduction>& a
   return rank;
 }
 
+/// Why a rank that ended in the middle of this is an error.
+Status lost(const RollCall& roll, int rank, const char* what) {
+  return {
+      StatusCode::kPeerLost,
+      fmt::format("{} is lost (its process ended) before it could {}; restart all ranks, and look "
+                  "at how rank {} ended",
+                  roll.name(rank), what, rank),
+      WaitDetail{.rank = rank}};
+}
+
 Result<std::shared_ptr<symm::WorldMemory>> found_machine(const RollCall& roll,
                                                          const symm::Machines& machines,
                                                          Visitor& visitor) {
@@ -155,14 +165,18 @@ Result<std::shared_ptr<symm::WorldMemory>> found_machine(const RollCall& roll,
       platform::sleep_until(platform::Clock::now() + kKnock);
     }
   }
-  if (Status s = visitor.door->hand_over(memory.file().fd()); !s.ok()) return s;
+  const auto gone = visitor.door->hand_over(memory.file().fd());
+  if (gone) return lost(roll, *gone, "take the memory that its machine shares");
   return made;
 }
 
-Result<std::shared_ptr<symm::WorldMemory>> join_machine(const RollCall& roll,
+Result<std::shared_ptr<symm::WorldMemory>> join_machine(const RollCall& roll, int leader_rank,
                                                         const Introduction& leader,
                                                         platform::LocalSocket& connection) {
   const auto fd = connection.receive_descriptor(roll.deadline());
+  if (fd.status().code() == StatusCode::kPeerLost) {
+    return lost(roll, leader_rank, "hand over the memory that its machine shares");
+  }
   if (!fd.ok()) return fd.status();
   auto adopted = symm::WorldMemory::adopt(*fd, roll.size());
   platform::close_descriptor(*fd);
@@ -213,7 +227,7 @@ Result<Meeting> meet(RollCall& roll, std::uint64_t piece_bytes) {
   auto met = base::guarded([&] {
     return *leader == roll.rank()
                ? found_machine(roll, meeting.machines, visitor)
-               : join_machine(roll, (*all)[static_cast<std::size_t>(*leader)], connection);
+               : join_machine(roll, *leader, (*all)[static_cast<std::size_t>(*leader)], connection);
   });
   if (Status s = roll.agree("share memory with its machine", met.status()); !s.ok()) return s;
   meeting.memory = std::move(met).value();

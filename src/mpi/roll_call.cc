@@ -40,12 +40,6 @@ std::string list(const RollCall& roll, std::uint64_t ranks) {
   return text;
 }
 
-struct Verdict {
-  std::int32_t code = 0;
-  std::uint32_t length = 0;
-  char words[RollCall::kMostBytes - 8] = {};
-};
-
 bool ended(const std::vector<MPI_Request>& requests) {
   return std::all_of(requests.begin(), requests.end(),
                      [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
@@ -122,7 +116,10 @@ Status RollCall::heard() const {
   if (!abort.ok()) return abort.status();
   if (!abort->has_value()) return {};
   const auto& [rank, why] = **abort;
-  return {why.code(), fmt::format("{} gave up: {}", name(rank), why.message())};
+  abort_.settle();  // all hear it from that rank
+  std::string text = fmt::format("{} gave up: {}", name(rank), why.message());
+  return why.wait() ? Status(why.code(), std::move(text), *why.wait())
+                    : Status(why.code(), std::move(text));
 }
 
 Status RollCall::send_all(std::span<const std::byte> own) {
@@ -233,27 +230,6 @@ Status RollCall::round(std::string_view what, std::span<const std::byte> own,
       platform::sleep_until(deadline_.or_before(Clock::now() + kPatient));
     }
   }
-}
-
-Status RollCall::agree(std::string_view what, const Status& own, const Meanwhile& meanwhile) {
-  Verdict verdict{.code = static_cast<std::int32_t>(own.code())};
-  verdict.length = static_cast<std::uint32_t>(std::min(own.message().size(), sizeof verdict.words));
-  std::memcpy(verdict.words, own.message().data(), verdict.length);
-  const auto all = gather(what, verdict, meanwhile);
-  if (all.ok() && !own.ok()) abort_.settle();
-  if (!own.ok()) return own;
-  if (!all.ok()) return all.status();
-  for (int r = 0; r < size_; ++r) {
-    const Verdict& other = (*all)[static_cast<std::size_t>(r)];
-    if (other.code == 0) continue;
-    abort_.settle();
-    const bool known = other.code > 0 && other.code <= static_cast<int>(StatusCode::kInternal);
-    const std::string_view words(other.words,
-                                 std::min<std::size_t>(other.length, sizeof other.words));
-    return {known ? static_cast<StatusCode>(other.code) : StatusCode::kInternal,
-            fmt::format("{} could not {}: {}", name(r), what, words)};
-  }
-  return {};
 }
 
 }  // namespace tandem::mpi

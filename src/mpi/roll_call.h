@@ -57,10 +57,12 @@ class RollCall {
   template <class T>
   Result<std::vector<T>> gather(std::string_view what, const T& own,
                                 const Meanwhile& meanwhile = {});
-  /// Collective. `own`, or, when that is ok and another rank's is not, that one's, with its rank
-  /// and its words; all ranks return an error then. Errors: these, and those of meet().
+  /// Collective. A meet() for who is ok; `own` at once where that is an error: whoever returns one
+  /// from make_world() tells the others (abort_channel.h), who then do not wait any longer.
   [[nodiscard]] Status agree(std::string_view what, const Status& own,
-                             const Meanwhile& meanwhile = {});
+                             const Meanwhile& meanwhile = {}) {
+    return own.ok() ? round(what, {}, meanwhile) : own;
+  }
   /// Why another rank gave up, if one has: for whoever waits for anything else than a round.
   [[nodiscard]] Status heard() const;
   /// Lets what is still under way end. False when MPI keeps something: then the communicator must

@@ -151,7 +151,7 @@ Result<World> join(MPI_Comm comm, const Timeout& asked, std::uint32_t attempt,
   auto placed = take_place(*roll, *own, most, timeout);
   // A communicator that MPI still works on stays, and one on which others may still send: it would
   // be taken for the next that gets its place.
-  if (!roll->finish() || !(placed.ok() || abort.settled())) (void)own->release();
+  if (!roll->finish() || !placed.ok()) (void)own->release();
   if (!placed.ok()) return placed.status();
   if (Status s = symm::join_machines(**placed); !s.ok()) return s;
   return World(std::move(placed).value());

@@ -152,7 +152,7 @@ Result<int> LocalSocket::receive_descriptor(Deadline deadline) {
   const cmsghdr* header = CMSG_FIRSTHDR(&packet.message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof fd)) {
-    return Status(StatusCode::kIo,
+    return Status(StatusCode::kPeerLost,
                   "another process of this machine ended before it handed over the memory; look at "
                   "how it ended");
   }

@@ -18,7 +18,7 @@ from hosts import Hosts
 
 COMMAND = os.environ.get("TANDEM_COMMAND", "tandem")
 MULTI_TEST = os.environ.get("TANDEM_MPI_TEST", "mpi_multi_test")
-LIMIT = 100  # seconds: generous, the machine may be busy
+LIMIT = 500  # seconds: generous, the machine may be busy
 TO_THE_END = 1000000  # iterations: more than any test waits for
 
 

@@ -139,7 +139,7 @@ TEST(LocalSocket, WaitsHaveADeadline) {
   // An owner that ends instead of handing over is no hang.
   EXPECT_TRUE(accept(*listener));
   EXPECT_EQ(socket.receive_descriptor(in(std::chrono::seconds(20))).status().code(),
-            StatusCode::kIo);
+            StatusCode::kPeerLost);
 }
 
 }  // namespace
