@@ -56,7 +56,7 @@ class Lookahead {
             const std::byte* const* rows_ahead, std::int64_t next_k)
       : rows_(rows),
         tiles_(tiles),
-        few_(2 * b.kernel->k_group * static_cast<std::int64_t>(b.kernel->b_bytes)),
+        few_(2 * b.kernel->steps_at_once() * static_cast<std::int64_t>(b.kernel->b_bytes)),
         // With fewer rows B is what counts: 0.93 instead of 0.76 of the ceiling for s8 with 24.
         rows_ahead_(rows <= 48 ? nullptr : rows_ahead),
         a_step_(static_cast<std::int64_t>(size_of(b.kernel->type))),

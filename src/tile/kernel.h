@@ -105,6 +105,9 @@ struct Kernel {
   /// Whether the bf16 contract's flushing of subnormals is left to the mode of the thread.
   bool flushes = false;
 
+  /// Steps of k that one instruction of the multiply takes; FMAs, for which A is widened, take one.
+  [[nodiscard]] int steps_at_once() const { return a_bytes == sizeof(float) ? 1 : k_group; }
+
   [[nodiscard]] std::size_t tile_bytes() const {
     return static_cast<std::size_t>(mr * nr) * size_of(accumulator);
   }
