@@ -27,6 +27,9 @@ constexpr int kSilenceShare = 8;
 /// ...and at most this.
 constexpr microseconds kLongest{2000};
 
+/// Between two looks whether other ranks of this machine still live: as waiting ranks look.
+constexpr std::chrono::milliseconds kNeighbours{50};
+
 /// How long the last rank of a machine serves others that have not left.
 constexpr std::chrono::seconds kLastWords{2};
 /// How long one that leaves waits for others to take what it said. Who lives takes it at once; a
@@ -152,7 +155,16 @@ void Bridge::serve() {
 
 Status Bridge::serve_until_finished() {
   Clock::time_point last_event = Clock::now();
+  Clock::time_point next_look = last_event;
   while (!finished()) {
+    if (const auto now = Clock::now(); now >= next_look) {
+      next_look = now + kNeighbours;
+      inbox_->report_dead([this](const symm::Note& note, std::span<const std::byte> text) {
+        for (const auto& outgoing : outgoing_) {
+          if (outgoing) outgoing->tell(note, text);
+        }
+      });
+    }
     const std::uint32_t before = calls_.load(std::memory_order_seq_cst);
     const Result<bool> worked = work();
     if (!worked.ok()) return worked.status();

@@ -77,9 +77,7 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       if (!is_failure(failure)) return false;
       if (note.kind == NoteKind::lost) {
         fail(failure.status());
-        // Behind the failure, which stands. Release: pairs with the acquire in World::gone().
-        entry.state.store(RankState::ended, std::memory_order_release);
-        world_->ring_all();
+        mark_ended(source);  // behind the failure, which stands
       } else if (note.window == 0) {
         (void)world_->failure().publish(rank_, failure);
         world_->ring_all();
@@ -89,6 +87,13 @@ bool Inbox::act(int source, const Note& note, std::span<const std::byte> text) {
       }
       return true;
     }
+    case NoteKind::ended:
+      if (note.peer < 0 || note.peer >= world_->size() ||
+          machines_.of(note.peer) != machines_.of(source)) {
+        return false;
+      }
+      mark_ended(note.peer);
+      return true;
     case NoteKind::put:
     case NoteKind::notify:
       break;
@@ -208,6 +213,26 @@ void Inbox::leave(const Tell& tell) {
   // Release: pairs with the acquire in World::gone(), as in ~World().
   world_->entry(rank_).state.store(RankState::left, std::memory_order_release);
   world_->ring_all();
+}
+
+void Inbox::mark_ended(int rank) {
+  RankState joined = RankState::joined;
+  // Release: pairs with the acquire in World::gone(). One that has left stays so.
+  world_->entry(rank).state.compare_exchange_strong(
+      joined, RankState::ended, std::memory_order_release, std::memory_order_relaxed);
+  world_->ring_all();
+}
+
+void Inbox::report_dead(const Tell& tell) {
+  for (int r : machines_.local_ranks()) {
+    // Acquire: as in has_left(). Who has marked it may have died before it told anybody.
+    const RankState state = world_->entry(r).state.load(std::memory_order_acquire);
+    const bool begun = state == RankState::joined || state == RankState::ended;
+    if (r == rank_ || !begun || (reported_ & bit(r)) != 0 || world_->file().locked(r)) continue;
+    reported_ |= bit(r);
+    mark_ended(r);
+    tell({.kind = NoteKind::ended, .peer = r}, {});
+  }
 }
 
 bool Inbox::alone() const {

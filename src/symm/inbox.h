@@ -54,6 +54,11 @@ class TANDEM_INTERNAL_API Inbox {
   using Tell = std::function<void(const Note& note, std::span<const std::byte> text)>;
   void leave(const Tell& tell);
 
+  /// Looks whether ranks of this machine have died, and tells the other machines: there nobody can
+  /// see it, and here perhaps nobody waits for them. Two system calls per rank. The thread that
+  /// serves the network, now and then.
+  void report_dead(const Tell& tell);
+
   /// Whether all other ranks of this machine have left: nobody needs what this process receives.
   [[nodiscard]] bool alone() const;
   /// Whether the world has failed.
@@ -73,12 +78,14 @@ class TANDEM_INTERNAL_API Inbox {
   [[nodiscard]] bool fits(int source, const Cargo& cargo, const WindowMemory& window) const;
   void source_left(int source, std::uint64_t window);
   [[nodiscard]] bool has_left(int rank) const;
+  void mark_ended(int rank);
 
   const std::shared_ptr<WorldMemory> world_;
   const Machines machines_;
   const int rank_;
-  std::uint64_t sources_ = 0;  ///< that this process receives, a bit each
-  std::mutex mutex_;           // guards windows_
+  std::uint64_t reported_ = 0;  ///< of this machine, as dead; the network's thread only
+  std::uint64_t sources_ = 0;   ///< that this process receives, a bit each
+  std::mutex mutex_;            // guards windows_
   std::map<std::uint64_t, OpenWindow> windows_;
 };
 

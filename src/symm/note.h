@@ -22,6 +22,7 @@ enum class NoteKind : std::uint32_t {
   left_window,  ///< the rank will notify no more
   cargo,        ///< a rectangle is on its way: text is a Cargo
   lost,         ///< nothing more comes from the rank: text is the failure of world and windows
+  ended,        ///< `peer`, a rank of the same machine as the one that says it, has died
 };
 
 struct Note {

@@ -23,7 +23,7 @@
 namespace tandem::symm {
 
 /// Changed with every change of what follows or of a window's layout.
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr std::uint64_t kMagic = 0x314d45444e4154ULL;  // "TANDEM1" in memory
 
 /// Exchanges in flight. Two are enough: world.cc has the argument.

@@ -206,6 +206,31 @@ TEST(Inbox, ARankThatIsLostFailsTheWorldAndItsWindows) {
   EXPECT_EQ(s.memory->entry(2).state.load(), RankState::ended);  // nobody waits for its farewell
 }
 
+TEST(Inbox, ADeadRankIsReportedOnceAndBelievedOfItsOwnMachineOnly) {
+  // Ranks 0 and 1 here, 2 and 3 there. Rank 1 has joined and holds no lock: its process is dead.
+  const auto here = WorldMemory::create(4, /*locks=*/true).value();
+  const auto there = WorldMemory::create(4, /*locks=*/true).value();
+  for (const auto& memory : {here, there}) {
+    for (int r = 0; r < 4; ++r) memory->entry(r).state = RankState::joined;
+  }
+  Inbox finder(here, Machines({0, 0, 2, 2}, 0), 0), hearer(there, Machines({0, 0, 2, 2}, 2), 2);
+  std::vector<Note> told;
+  const auto tell = [&](const Note& note, std::span<const std::byte>) { told.push_back(note); };
+  finder.report_dead(tell);
+  finder.report_dead(tell);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].peer, 1);
+  EXPECT_EQ(here->entry(1).state.load(), RankState::ended);
+  EXPECT_EQ(here->entry(0).state.load(), RankState::joined);  // oneself
+  EXPECT_TRUE(hearer.act(0, told[0], {}));
+  EXPECT_EQ(there->entry(1).state.load(), RankState::ended);
+  // Nobody speaks for ranks of another machine.
+  for (int r : {2, 3, 4, -1}) {
+    EXPECT_FALSE(hearer.act(0, {.kind = NoteKind::ended, .peer = r}, {})) << r;
+  }
+  EXPECT_EQ(there->entry(3).state.load(), RankState::joined);
+}
+
 TEST(Inbox, LeavesAsTheDestructorsWould) {
   Scene s;
   (void)s.window->failure().publish(0, FailureText::of({StatusCode::kTimeout, "late"}));
