@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/aligned_bytes.h"
 #include "bench/ceilings.h"
 #include "bench/side_by_side.h"
 #include "block/multiply.h"
@@ -29,41 +30,31 @@ struct Shape {
 constexpr Shape kShapes[] = {{2048, 2048, 1024}, {64, 2048, 1024}, {128, 4096, 4096},
                              {32, 1024, 256},    {16, 4096, 4096}, {1, 4096, 4096}};
 
-struct AlignedDelete {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
-};
-using Bytes = std::unique_ptr<std::byte[], AlignedDelete>;
-
-Bytes make_bytes(std::size_t size) {
-  Bytes bytes(new (std::align_val_t(64)) std::byte[size]);
-  std::fill_n(bytes.get(), size, std::byte{0});
-  return bytes;
-}
-
 /// Everything one multiply needs, made once per benchmark.
 struct Problem {
   Problem(const tile::Kernel& kernel, Shape s)
       : shape(s),
         blocking(block::blocking_for(kernel, platform::cache_sizes())),
-        a(make_bytes(static_cast<std::size_t>(s.m * s.k) * size_of(kernel.type))),
-        c(make_bytes(static_cast<std::size_t>(s.m * s.n) * sizeof(float))),
-        packed_a(make_bytes(block::packed_a_bytes(kernel, blocking))),
-        accumulators(make_bytes(block::accumulator_bytes(kernel, blocking))),
+        a(base::make_aligned(static_cast<std::size_t>(s.m * s.k) * size_of(kernel.type))),
+        c(base::make_aligned(static_cast<std::size_t>(s.m * s.n) * sizeof(float))),
+        packed_a(base::make_aligned(block::packed_a_bytes(kernel, blocking))),
+        accumulators(base::make_aligned(block::accumulator_bytes(kernel, blocking))),
         weights{&kernel, s.k, s.n, nullptr} {
     a_view = dense(a.get(), kernel.type, s.m, s.k);
     c_view = dense(c.get(), kernel.accumulator, s.m, s.n);
     fill_random(a_view, 1);
-    const auto source = make_bytes(static_cast<std::size_t>(s.k * s.n) * size_of(kernel.type));
+    const auto source =
+        base::make_aligned(static_cast<std::size_t>(s.k * s.n) * size_of(kernel.type));
     const Matrix b = dense(source.get(), kernel.type, s.k, s.n);
     fill_random(b, 2);
-    packed_b = make_bytes(weights.bytes());
+    packed_b = base::make_aligned(weights.bytes());
     weights.data = packed_b.get();
     block::pack_b(b, BLayout::kn, 0, weights.panels(), weights);
   }
 
   Shape shape;
   block::Blocking blocking;
-  Bytes a, c, packed_a, accumulators, packed_b;
+  base::AlignedBytes a, c, packed_a, accumulators, packed_b;
   Matrix a_view, c_view;
   block::PackedB weights;
   std::vector<const std::byte*> rows;
@@ -114,11 +105,11 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, Shape s
 void pack_b_bench(benchmark::State& state, const tile::Kernel* kernel, BLayout layout) {
   constexpr std::int64_t kSize = 4096;
   const std::size_t bytes = static_cast<std::size_t>(kSize * kSize) * kernel->b_bytes;
-  const auto source = make_bytes(bytes), copy = make_bytes(bytes);
+  const auto source = base::make_aligned(bytes), copy = base::make_aligned(bytes);
   const Matrix b = dense(source.get(), kernel->type, kSize, kSize);
   fill_random(b, 1);
   block::PackedB packed{.kernel = kernel, .k = kSize, .n = kSize};
-  const auto data = make_bytes(packed.bytes());
+  const auto data = base::make_aligned(packed.bytes());
   packed.data = data.get();
   side_by_side(
       state,

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/aligned_bytes.h"
 #include "base/float_environment.h"
 #include "bench/ceilings.h"
 #include "bench/side_by_side.h"
@@ -22,21 +23,12 @@
 namespace tandem::bench {
 namespace {
 
-struct AlignedDelete {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(64)); }
-};
-using Bytes = std::unique_ptr<std::byte[], AlignedDelete>;
-
-Bytes make_bytes(std::size_t size) {
-  Bytes bytes(new (std::align_val_t(64)) std::byte[size]);
-  std::fill_n(bytes.get(), size, std::byte{0});
-  return bytes;
-}
-
 void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int rows) {
-  const auto a = make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
-  const auto b = make_bytes(static_cast<std::size_t>(kernel->nr * kernel->kc) * kernel->b_bytes);
-  const auto tile = make_bytes(kernel->tile_bytes());
+  const auto a =
+      base::make_aligned(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+  const auto b =
+      base::make_aligned(static_cast<std::size_t>(kernel->nr * kernel->kc) * kernel->b_bytes);
+  const auto tile = base::make_aligned(kernel->tile_bytes());
   const bool widened = kernel->a_bytes == sizeof(float);
   const DType a_type = widened ? DType::f32 : kernel->type;
   const base::SubnormalsFlushed mode(kernel->flushes);
@@ -57,10 +49,12 @@ void multiply_bench(benchmark::State& state, const tile::Kernel* kernel, int row
 /// Rows of A from L2 into a panel in L1, in elements per second, against memcpy of the panel.
 void pack_a_bench(benchmark::State& state, const tile::Kernel* kernel) {
   constexpr std::int64_t kRows = 64, kRepeats = 20;
-  const auto a = make_bytes(static_cast<std::size_t>(kRows * kernel->kc) * size_of(kernel->type));
+  const auto a =
+      base::make_aligned(static_cast<std::size_t>(kRows * kernel->kc) * size_of(kernel->type));
   const auto panel =
-      make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
-  const auto copy = make_bytes(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+      base::make_aligned(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
+  const auto copy =
+      base::make_aligned(static_cast<std::size_t>(kernel->mr * kernel->kc) * kernel->a_bytes);
   const Matrix view = dense(a.get(), kernel->type, kRows, kernel->kc);
   fill_random(view, 1);
   std::vector<const std::byte*> rows;

@@ -72,6 +72,7 @@ struct Parser {
   const std::vector<std::string>& arguments;
   std::vector<std::string> program;  ///< after "--"
   std::function<Outcome()> action;
+  bool multiplies = false;
 };
 
 void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
@@ -88,12 +89,11 @@ void add_verb(CLI::App& app, Parser& parser, const VerbText& text) {
     command->callback([&parser, verb = text.verb, op, options, list] {
       parser.action = [verb, op, options, list, arguments = parser.arguments] {
         if (verb == Verb::gen) return gen(*op, *options);
-        Outcome outcome = verb == Verb::run      ? run(*op, *options, arguments)
-                          : list->shapes.empty() ? bench(*op, *options, arguments)
-                                                 : bench_list(*op, *options, *list, arguments);
-        outcome.warning = kernel_warnings();
-        return outcome;
+        if (verb == Verb::run) return run(*op, *options, arguments);
+        return list->shapes.empty() ? bench(*op, *options, arguments)
+                                    : bench_list(*op, *options, *list, arguments);
       };
+      parser.multiplies = verb != Verb::gen;
     });
   }
 }
@@ -338,7 +338,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   // What follows "--" belongs to the program that launch starts, options and all.
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> options(arguments.begin(), dashes);
-  Parser parser{arguments, {}, {}};
+  Parser parser{.arguments = arguments, .program = {}, .action = {}};
   if (dashes != arguments.end()) parser.program.assign(dashes + 1, arguments.end());
 
   Invocation result;
@@ -350,6 +350,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     }
     app->parse(std::vector<std::string>(options.rbegin(), options.rend()));  // from the end
     result.action = std::move(parser.action);
+    result.multiplies = parser.multiplies;
   } catch (const CLI::CallForHelp&) {
     result.outcome.output = app->help();
   } catch (const CLI::Success& text) {

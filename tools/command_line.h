@@ -15,6 +15,7 @@ namespace tandem::tool {
 struct Invocation {
   Outcome outcome;                  ///< of parsing: an error, or a help text
   std::function<Outcome()> action;  ///< the command; empty when there is none to run
+  bool multiplies = false;          ///< it uses kernels
   bool json = false;                ///< --json is among the arguments, whatever else is
 };
 

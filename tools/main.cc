@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "commands.h"
 #include "mpi_ranks.h"
 #include "outcome.h"
 #include "standard_streams.h"
@@ -39,9 +40,9 @@ int command(int argc, char** argv) {
   if (!rank.empty() && !outcome.message.empty()) {
     outcome.message = "rank " + rank + ": " + outcome.message;
   }
-  // Of ranks that the command itself has started it says so.
-  if (variable == nullptr && mpi_rank <= 0 && outcome.message.empty()) {
-    outcome.message = outcome.warning;
+  // Once for all ranks, by who has started them.
+  if (invocation.multiplies && variable == nullptr && mpi_rank <= 0 && outcome.message.empty()) {
+    outcome.message = kernel_warnings();
   }
   return print(outcome, invocation.json && (rank.empty() || rank == "0"));
 }

@@ -25,7 +25,6 @@ struct Outcome {
   std::string output;      ///< for standard output
   std::string kind;        ///< name of the status code, for --json
   std::string message;     ///< for standard error; empty when there is nothing to say
-  std::string warning;     ///< for standard error where there is no message, once for all ranks
   bool delivered = false;  ///< another process prints it: only the exit code is left to do
 };
 

@@ -72,6 +72,15 @@ namespace tandem::base {
   return type == DType::f16 ? widen_f16(bits) : widen_bf16(bits);
 }
 
+/// The element at `from`, which need not be aligned, as a double, of any type; exact.
+[[nodiscard]] inline double value_of(DType type, const std::byte* from) {
+  if (type == DType::s8) return static_cast<double>(static_cast<std::int8_t>(*from));
+  if (type != DType::s32) return static_cast<double>(load_element(type, from));
+  std::int32_t value = 0;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
 /// Rounds `value` to `type` and writes it to `to`, which need not be aligned. Float types only.
 inline void store_element(DType type, float value, std::byte* to) {
   if (type == DType::f32) {

@@ -71,49 +71,29 @@ class FloatEnvironment {
 };
 #endif
 
-/// While one lives, its thread takes subnormal operands for zeros and gives zeros for subnormal
-/// results, within a FloatEnvironment: what FMA kernels need for the bf16 sum (docs/numerics.md).
-/// `wanted` false changes nothing.
+/// The word that says how a thread computes, and the bits in it by which subnormals are flushed.
 #if defined(__x86_64__)
-class SubnormalsFlushed {
- public:
-  explicit SubnormalsFlushed(bool wanted) : wanted_(wanted) {
-    if (!wanted_) return;
-    asm volatile("stmxcsr %0" : "=m"(before_)::"memory");
-    const std::uint32_t flushing = before_ | kFlags;
-    asm volatile("ldmxcsr %0" ::"m"(flushing) : "memory");
-  }
-  ~SubnormalsFlushed() {
-    if (wanted_) asm volatile("ldmxcsr %0" ::"m"(before_) : "memory");
-  }
-  SubnormalsFlushed(const SubnormalsFlushed&) = delete;
-  SubnormalsFlushed& operator=(const SubnormalsFlushed&) = delete;
-
- private:
-  static constexpr std::uint32_t kFlags = 0x8040;  // FTZ, DAZ
-  const bool wanted_;
-  std::uint32_t before_ = 0;
-};
+using FloatControl = std::uint32_t;
+inline constexpr FloatControl kFlushing = 0x8040;  // MXCSR's FTZ and DAZ
+inline FloatControl float_control() {
+  FloatControl word = 0;
+  asm volatile("stmxcsr %0" : "=m"(word)::"memory");
+  return word;
+}
+inline void set_float_control(FloatControl word) {
+  asm volatile("ldmxcsr %0" ::"m"(word) : "memory");
+}
 #elif defined(__aarch64__)
-class SubnormalsFlushed {
- public:
-  explicit SubnormalsFlushed(bool wanted) : wanted_(wanted) {
-    if (!wanted_) return;
-    asm volatile("mrs %0, fpcr" : "=r"(before_)::"memory");
-    const std::uint64_t flushing = before_ | kFz;
-    asm volatile("msr fpcr, %0" ::"r"(flushing) : "memory");
-  }
-  ~SubnormalsFlushed() {
-    if (wanted_) asm volatile("msr fpcr, %0" ::"r"(before_) : "memory");
-  }
-  SubnormalsFlushed(const SubnormalsFlushed&) = delete;
-  SubnormalsFlushed& operator=(const SubnormalsFlushed&) = delete;
-
- private:
-  static constexpr std::uint64_t kFz = 1U << 24;
-  const bool wanted_;
-  std::uint64_t before_ = 0;
-};
+using FloatControl = std::uint64_t;
+inline constexpr FloatControl kFlushing = 1U << 24;  // FPCR.FZ
+inline FloatControl float_control() {
+  FloatControl word = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(word)::"memory");
+  return word;
+}
+inline void set_float_control(FloatControl word) {
+  asm volatile("msr fpcr, %0" ::"r"(word) : "memory");
+}
 
 /// Says since its making whether the thread has flushed a result, for CPUs whose rule is not that
 /// of the contract: Arm decides before rounding what is too small.
@@ -128,11 +108,32 @@ class FlushedResults {
   }
 };
 #else
+// No such mode that C++ knows of: only the scalar kernel runs here, which needs none.
+using FloatControl = int;
+inline constexpr FloatControl kFlushing = 0;
+inline FloatControl float_control() { return 0; }
+inline void set_float_control(FloatControl) {}
+#endif
+
+/// While one lives, its thread takes subnormal operands for zeros and gives zeros for subnormal
+/// results, within a FloatEnvironment: what FMA kernels need for the bf16 sum (docs/numerics.md).
+/// `wanted` false changes nothing.
 class SubnormalsFlushed {
  public:
-  /// No such mode that C++ knows of: only the scalar kernel runs here, which needs none.
-  explicit SubnormalsFlushed(bool) {}
+  explicit SubnormalsFlushed(bool wanted) : wanted_(wanted) {
+    if (!wanted_) return;
+    before_ = float_control();
+    set_float_control(before_ | kFlushing);
+  }
+  ~SubnormalsFlushed() {
+    if (wanted_) set_float_control(before_);
+  }
+  SubnormalsFlushed(const SubnormalsFlushed&) = delete;
+  SubnormalsFlushed& operator=(const SubnormalsFlushed&) = delete;
+
+ private:
+  const bool wanted_;
+  FloatControl before_ = 0;
 };
-#endif
 
 }  // namespace tandem::base

@@ -111,13 +111,13 @@ Blocking blocking_for(const tile::Kernel& kernel, const base::CacheSizes& caches
 }
 
 std::size_t PackedB::panel_bytes() const {
-  return static_cast<std::size_t>(padded(k) * kernel->nr) * kernel->b_bytes;
+  return static_cast<std::size_t>(kernel->padded(k) * kernel->nr) * kernel->b_bytes;
 }
 
 const std::byte* PackedB::at(std::int64_t panel, std::int64_t step) const {
   // K-blocks of all panels lie together: a multiply reads neighbouring panels of one K-block.
   const std::int64_t block = step / kernel->kc * kernel->kc;
-  const std::int64_t depth = padded(std::min(kernel->kc, k - block));
+  const std::int64_t depth = kernel->padded(std::min(kernel->kc, k - block));
   return data + (block * panels() + depth * panel + (step - block)) * step_bytes();
 }
 

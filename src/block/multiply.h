@@ -36,10 +36,6 @@ struct PackedB {
   std::byte* data = nullptr;
   const std::int32_t* bias = nullptr;  ///< s8: for every packed column; null when all zero
 
-  /// Steps of k as they are packed: whole groups. A kernel's kc is a multiple of its group.
-  [[nodiscard]] std::int64_t padded(std::int64_t steps) const {
-    return (steps + kernel->k_group - 1) / kernel->k_group * kernel->k_group;
-  }
   [[nodiscard]] std::int64_t panels() const { return (n + kernel->nr - 1) / kernel->nr; }
   /// Bytes of one step of k in a panel.
   [[nodiscard]] std::int64_t step_bytes() const {

@@ -3,38 +3,32 @@
 // One short message to everybody, from memory that is there in any case.
 #include "mpi/abort_channel.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
-#include <memory>
 #include <new>
+#include <span>
 
 #include "mpi/requests.h"
-#include "platform/park.h"
+#include "symm/failure_text.h"
 #include "tandem/world.h"
 
 namespace tandem::mpi {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3154524f42414e54ULL;  // "TNABORT1" in memory
-constexpr std::chrono::milliseconds kPatience{200};
+constexpr std::uint64_t kMagic = 0x3254524f42414e54ULL;  // "TNABORT2" in memory
 
 /// Plain bytes of one layout, and so short that MPI sends it at once.
 struct Message {
   std::uint64_t magic = kMagic;
-  std::uint32_t attempt = 0;
-  std::int32_t code = 0;
-  std::int64_t lost = -1;  ///< the rank of its WaitDetail
-  std::uint64_t length = 0;
-  char words[1000] = {};
+  std::uint64_t attempt = 0;
+  symm::FailureText why;
 };
 
 /// What MPI reads until the last has taken it.
 struct Farewell {
   Message message;
   std::array<MPI_Request, kMaxRanks> sends{};
-  int count = 0;
+  std::size_t count = 0;
 };
 
 /// For when there is no memory; one rank of a process at a time may need it.
@@ -77,16 +71,13 @@ Result<std::optional<AbortChannel::Abort>> AbortChannel::heard() const {
                                      comm_, MPI_STATUS_IGNORE),
                             "receive");
     if (!received.ok()) return received;
+    const bool ours = message.magic == kMagic;
     // Of an earlier call, or of one that this rank has yet to make.
-    if (message.magic == kMagic && message.attempt != attempt_) continue;
-    const bool known = message.magic == kMagic && message.code > 0 &&
-                       message.code <= static_cast<int>(StatusCode::kInternal);
-    const StatusCode code = known ? static_cast<StatusCode>(message.code) : StatusCode::kInternal;
-    std::string words(message.words, std::min<std::size_t>(message.length, sizeof message.words));
-    const WaitDetail detail{.rank = static_cast<int>(message.lost)};
-    return std::optional<Abort>({.rank = from.MPI_SOURCE,
-                                 .why = detail.rank < 0 ? Status(code, std::move(words))
-                                                        : Status(code, std::move(words), detail)});
+    if (ours && message.attempt != attempt_) continue;
+    return std::optional<Abort>(
+        {.rank = from.MPI_SOURCE,
+         .why = ours ? message.why.status()
+                     : Status(StatusCode::kMismatch, "it runs another version of Tandem")});
   }
 }
 
@@ -95,28 +86,17 @@ void AbortChannel::tell(const Status& why) const noexcept {
   Farewell* const farewell = obtain();
   if (farewell == nullptr) return;
   Message& message = farewell->message;
-  message = {.attempt = attempt_,
-             .code = static_cast<std::int32_t>(why.code()),
-             .lost = why.wait() ? why.wait()->rank : -1};
-  message.length = std::min(why.message().size(), sizeof message.words);
-  std::memcpy(message.words, why.message().data(), message.length);
+  message.attempt = attempt_;
+  message.why = symm::FailureText::of(why);
   farewell->count = 0;
   for (int step = 1; step < size_; ++step) {
-    MPI_Request& send = farewell->sends[static_cast<std::size_t>(farewell->count)];
+    MPI_Request& send = farewell->sends[farewell->count];
     const int begun =
         MPI_Isend(&message, sizeof message, MPI_BYTE, (rank_ + step) % size_, tag_, comm_, &send);
     if (begun == MPI_SUCCESS) ++farewell->count;
   }
-  const auto end = platform::Clock::now() + kPatience;
-  for (;;) {
-    int ended = 0;
-    const int code =
-        MPI_Testall(farewell->count, farewell->sends.data(), &ended, MPI_STATUSES_IGNORE);
-    if (code == MPI_SUCCESS && ended != 0) return give_back(farewell);
-    // What MPI still reads stays.
-    if (code != MPI_SUCCESS || platform::Clock::now() >= end) return;
-    platform::sleep_until(platform::Clock::now() + std::chrono::microseconds(100));
-  }
+  // What MPI still reads stays.
+  if (end_soon(std::span(farewell->sends).first(farewell->count))) give_back(farewell);
 }
 
 }  // namespace tandem::mpi

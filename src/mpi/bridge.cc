@@ -92,9 +92,7 @@ int Bridge::at_finalize(MPI_Comm, int, void* bridge, void*) {
   if (!self->thread_) return MPI_SUCCESS;  // the destructor's turn
   (void)base::guarded([&] {
     self->inbox_->leave([&](const symm::Note& note, std::span<const std::byte> text) {
-      for (const auto& outgoing : self->outgoing_) {
-        if (outgoing) outgoing->tell(note, text);
-      }
+      self->tell_all(note, text);
     });
     return Status();
   });
@@ -122,6 +120,12 @@ void Bridge::tell(int machine, symm::Note note, std::span<const std::byte> text)
   if (ended_.load(std::memory_order_relaxed)) return;
   outgoing_[static_cast<std::size_t>(machine)]->tell(note, text);
   wake();
+}
+
+void Bridge::tell_all(const symm::Note& note, std::span<const std::byte> text) {
+  for (const auto& outgoing : outgoing_) {
+    if (outgoing) outgoing->tell(note, text);
+  }
 }
 
 void Bridge::ship(int machine, const symm::Cargo& cargo, symm::CargoSource source) {
@@ -160,9 +164,7 @@ Status Bridge::serve_until_finished() {
     if (const auto now = Clock::now(); now >= next_look) {
       next_look = now + kNeighbours;
       inbox_->report_dead([this](const symm::Note& note, std::span<const std::byte> text) {
-        for (const auto& outgoing : outgoing_) {
-          if (outgoing) outgoing->tell(note, text);
-        }
+        tell_all(note, text);
       });
     }
     const std::uint32_t before = calls_.load(std::memory_order_seq_cst);

@@ -63,6 +63,8 @@ class Bridge final : public symm::Remote {
   static int at_finalize(MPI_Comm, int keyval, void* bridge, void*);
   /// One round: sends, polls, receives. Whether anything happened.
   Result<bool> work();
+  /// Queues a note for every other machine, without a wake().
+  void tell_all(const symm::Note& note, std::span<const std::byte> text);
   void nap(platform::Clock::time_point last_event, std::uint32_t calls);
   void wake();
   [[nodiscard]] bool finished();

@@ -3,6 +3,7 @@
 // Requests over MPI_Testsome.
 #include "mpi/requests.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -61,6 +62,20 @@ Status check(int code, std::string_view what) {
           fmt::format("MPI could not {}: {}; restart the job, and look at the "
                       "messages of MPI above",
                       what, std::string_view(text, static_cast<std::size_t>(length)))};
+}
+
+bool end_soon(std::span<MPI_Request> requests) {
+  constexpr std::chrono::milliseconds kPatience{200};
+  const auto end = platform::Clock::now() + kPatience;
+  for (MPI_Request& request : requests) {
+    int ended = 0;
+    while (MPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended == 0 &&
+           platform::Clock::now() < end) {
+      platform::sleep_until(platform::Clock::now() + std::chrono::milliseconds(1));
+    }
+  }
+  return std::all_of(requests.begin(), requests.end(),
+                     [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
 }
 
 Requests::~Requests() {
@@ -155,21 +170,12 @@ void Requests::forget_ended() {
 }
 
 bool Requests::withdraw() {
-  // What was matched already ends only when the other side goes on, which may be never. Sends can
-  // be withdrawn by the letter of MPI only.
-  constexpr std::chrono::milliseconds kPatience{200};
-  const auto end = platform::Clock::now() + kPatience;
+  // Sends can be withdrawn by the letter of MPI only.
   auto& [requests, actions] = *open_;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (actions[i].kind == Kind::receive) MPI_Cancel(&requests[i]);
   }
-  for (MPI_Request& request : requests) {
-    int ended = 0;
-    while (MPI_Test(&request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended == 0 &&
-           platform::Clock::now() < end) {
-      platform::sleep_until(platform::Clock::now() + std::chrono::milliseconds(1));
-    }
-  }
+  (void)end_soon(requests);
   forget_ended();
   return empty();
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,10 @@ enum Tag : int { kNotes = 1, kCargo = 2, kProbe = 3, kRoll = 4 };
 
 /// Ok, or kIo with MPI's own words for `code`, the result of `what`.
 [[nodiscard]] Status check(int code, std::string_view what);
+
+/// Lets operations end, for 200 ms at most: what was matched ends only when the other side goes on,
+/// which may be never. True when all have; the others MPI may still touch.
+[[nodiscard]] bool end_soon(std::span<MPI_Request> requests);
 
 class Requests {
  public:

@@ -40,7 +40,7 @@ std::string list(const RollCall& roll, std::uint64_t ranks) {
   return text;
 }
 
-bool ended(const std::vector<MPI_Request>& requests) {
+bool ended(std::span<const MPI_Request> requests) {
   return std::all_of(requests.begin(), requests.end(),
                      [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
 }
@@ -60,10 +60,12 @@ struct RollCall::Message {
 struct RollCall::Mail {
   explicit Mail(int size)
       : messages(static_cast<std::size_t>(size)),
-        receives(messages.size(), MPI_REQUEST_NULL),
-        sends(messages.size(), MPI_REQUEST_NULL) {}
+        requests(2 * messages.size(), MPI_REQUEST_NULL),
+        receives(std::span(requests).first(messages.size())),
+        sends(std::span(requests).last(messages.size())) {}
   std::vector<Message> messages;
-  std::vector<MPI_Request> receives, sends;
+  std::vector<MPI_Request> requests;
+  const std::span<MPI_Request> receives, sends;
 };
 
 RollCall::RollCall(MPI_Comm comm, int tag, std::uint32_t attempt, platform::Deadline deadline,
@@ -84,21 +86,10 @@ RollCall::~RollCall() {
 
 bool RollCall::finish() {
   // Sends end when MPI has taken them, as a rule at once; receives are left only by a failed round.
-  constexpr std::chrono::milliseconds kPatience{200};
-  const auto end = Clock::now() + kPatience;
   for (MPI_Request& request : mail_->receives) {
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }
-  for (std::vector<MPI_Request>* requests : {&mail_->receives, &mail_->sends}) {
-    for (MPI_Request& request : *requests) {
-      int done = 0;
-      while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
-             Clock::now() < end) {
-        platform::sleep_until(Clock::now() + std::chrono::milliseconds(1));
-      }
-    }
-  }
-  return ended(mail_->receives) && ended(mail_->sends);
+  return end_soon(mail_->requests);
 }
 
 std::string RollCall::name(int rank) const {

@@ -187,13 +187,6 @@ Result<World> start(MPI_Comm comm, const Timeout& timeout) {
   return world;
 }
 
-Timeout timeout_from_environment() {
-  const auto given =
-      platform::env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
-  if (!given.ok()) return given.status();
-  return *given ? std::chrono::milliseconds(**given) : WorldOptions().timeout;
-}
-
 }  // namespace
 
 Result<World> make_world(MPI_Comm comm, WorldOptions options) {
@@ -201,7 +194,8 @@ Result<World> make_world(MPI_Comm comm, WorldOptions options) {
 }
 
 Result<World> make_world(MPI_Comm comm) {
-  const Timeout timeout = base::guarded(timeout_from_environment);
+  const Timeout timeout =
+      base::guarded([] { return platform::env_timeout(WorldOptions().timeout); });
   return base::guarded([&] { return start(comm, timeout); });
 }
 

@@ -221,17 +221,6 @@ void fill_rows(Matrix m, std::uint64_t seed, std::int64_t row0, Store store) {
   }
 }
 
-/// One element as a double; NaN for a float NaN.
-double value_of(DType type, const std::byte* from) {
-  if (type == DType::s8) return static_cast<double>(static_cast<std::int8_t>(*from));
-  if (type == DType::s32) {
-    std::int32_t value = 0;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-  }
-  return base::load_element(type, from);
-}
-
 void compare_row(const ConstMatrix& got, const ConstMatrix& expected, std::int64_t i,
                  Comparison& result) {
   const std::size_t bytes = size_of(got.type);
@@ -240,7 +229,7 @@ void compare_row(const ConstMatrix& got, const ConstMatrix& expected, std::int64
   if (std::memcmp(x, y, static_cast<std::size_t>(got.cols) * bytes) == 0) return;
   for (std::int64_t j = 0; j < got.cols; ++j, x += bytes, y += bytes) {
     if (std::memcmp(x, y, bytes) == 0) continue;
-    const double a = value_of(got.type, x), b = value_of(got.type, y);
+    const double a = base::value_of(got.type, x), b = base::value_of(got.type, y);
     if (std::isnan(a) && std::isnan(b)) continue;
     if (result.different++ == 0) {
       result.first_row = i;

@@ -85,13 +85,9 @@ Result<std::vector<World>> World::threads(int size, WorldOptions options) {
 }
 
 Result<World> World::from_environment() {
-  // All that WorldOptions takes: long waits are platform::Deadline's affair.
-  const auto timeout =
-      env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
+  const auto timeout = base::guarded([] { return platform::env_timeout(WorldOptions().timeout); });
   if (!timeout.ok()) return timeout.status();
-  WorldOptions options;
-  if (*timeout) options.timeout = std::chrono::milliseconds(**timeout);
-  return from_environment(options);
+  return from_environment({.timeout = *timeout});
 }
 
 Result<World> World::from_environment(WorldOptions options) {

@@ -33,4 +33,11 @@ Result<std::optional<std::int64_t>> env_integer(const char* name, std::int64_t m
   return std::optional<std::int64_t>(value);
 }
 
+Result<std::chrono::milliseconds> env_timeout(std::chrono::milliseconds otherwise) {
+  // All that WorldOptions takes: long waits are Deadline's affair.
+  const auto given = env_integer("TANDEM_TIMEOUT_MS", 1, std::chrono::milliseconds::max().count());
+  if (!given.ok()) return given.status();
+  return *given ? std::chrono::milliseconds(**given) : otherwise;
+}
+
 }  // namespace tandem::platform

@@ -5,6 +5,7 @@
 // a silent default.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,5 +23,9 @@ namespace tandem::platform {
 [[nodiscard]] TANDEM_INTERNAL_API Result<std::optional<std::int64_t>> env_integer(const char* name,
                                                                                   std::int64_t min,
                                                                                   std::int64_t max);
+
+/// TANDEM_TIMEOUT_MS, from 1 on, and `otherwise` where it is not given. Errors: as env_integer().
+[[nodiscard]] TANDEM_INTERNAL_API Result<std::chrono::milliseconds> env_timeout(
+    std::chrono::milliseconds otherwise);
 
 }  // namespace tandem::platform

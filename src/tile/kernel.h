@@ -105,6 +105,10 @@ struct Kernel {
   /// Whether the bf16 contract's flushing of subnormals is left to the mode of the thread.
   bool flushes = false;
 
+  /// Steps of k as B is packed: whole groups. kc is a multiple of the group.
+  [[nodiscard]] std::int64_t padded(std::int64_t steps) const {
+    return (steps + k_group - 1) / k_group * k_group;
+  }
   /// Steps of k that one instruction of the multiply takes; FMAs, for which A is widened, take one.
   [[nodiscard]] int steps_at_once() const { return a_bytes == sizeof(float) ? 1 : k_group; }
 

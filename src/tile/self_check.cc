@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -12,25 +13,12 @@
 
 #include <fmt/format.h>
 
+#include "base/aligned_bytes.h"
 #include "base/element.h"
 #include "base/float_environment.h"
-#include "tile/scalar_kernel.h"
 
 namespace tandem::tile {
 namespace {
-
-/// 64-byte aligned, as panels and tiles are.
-class Aligned {
- public:
-  explicit Aligned(std::size_t bytes) : memory_(bytes + 63) {}
-  [[nodiscard]] std::byte* data() {
-    const auto at = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return memory_.data() + (64 - at % 64) % 64;
-  }
-
- private:
-  std::vector<std::byte> memory_;
-};
 
 /// A × B, of more than a panel, with an odd depth.
 struct Problem {
@@ -125,10 +113,11 @@ std::vector<std::int32_t> panel_bias(const Kernel& kernel, const Problem& p, std
 /// C in `type`, m × n, of the block of K taken twice: once to begin the sums and once to go on.
 std::vector<std::byte> product(const Kernel& kernel, const Problem& p, DType type) {
   const std::size_t size = size_of(p.type), c_size = size_of(type);
-  const std::int64_t depth = (p.k + kernel.k_group - 1) / kernel.k_group * kernel.k_group;
-  Aligned a_panel(static_cast<std::size_t>(kernel.mr * std::max(kernel.kc, kKc)) * kernel.a_bytes);
-  Aligned b_panel(static_cast<std::size_t>(depth * kernel.nr) * kernel.b_bytes);
-  Aligned tile(kernel.tile_bytes());
+  const auto a_panel =
+      base::make_aligned(static_cast<std::size_t>(kernel.mr * kernel.kc) * kernel.a_bytes);
+  const auto b_panel =
+      base::make_aligned(static_cast<std::size_t>(kernel.padded(p.k) * kernel.nr) * kernel.b_bytes);
+  const auto tile = base::make_aligned(kernel.tile_bytes());
   std::vector<std::byte> c(static_cast<std::size_t>(p.m * p.n) * c_size);
   const auto pitch = p.n * static_cast<std::int64_t>(c_size);
   const base::SubnormalsFlushed mode(kernel.flushes);
@@ -138,19 +127,19 @@ std::vector<std::byte> product(const Kernel& kernel, const Problem& p, DType typ
     for (int i = 0; i < rows; ++i) {
       pointers.push_back(p.a.data() + static_cast<std::size_t>((row0 + i) * p.k) * size);
     }
-    kernel.pack_a(pointers.data(), rows, p.k, a_panel.data());
+    kernel.pack_a(pointers.data(), rows, p.k, a_panel.get());
     for (std::int64_t col0 = 0; col0 < p.n; col0 += kernel.nr) {
       const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, p.n - col0));
       const bool kn = p.layout == BLayout::kn;
       const std::int64_t from = kn ? col0 : col0 * p.k;
       kernel.pack_b(p.b.data() + static_cast<std::size_t>(from) * size, kn ? p.n : p.k, p.layout,
-                    p.k, cols, b_panel.data());
+                    p.k, cols, b_panel.get());
       for (const bool first : {true, false}) {
-        kernel.multiply(p.k, a_panel.data(), b_panel.data(), tile.data(), rows, first, {});
+        kernel.multiply(p.k, a_panel.get(), b_panel.get(), tile.get(), rows, first, {});
       }
       std::byte* const to = c.data() + static_cast<std::size_t>(row0 * p.n + col0) * c_size;
       if (kernel.accumulator == DType::f32) {
-        kernel.store(tile.data(), rows, cols, type, to, pitch);
+        kernel.store(tile.get(), rows, cols, type, to, pitch);
         continue;
       }
       const auto bias = panel_bias(kernel, p, col0, cols);
@@ -158,19 +147,11 @@ std::vector<std::byte> product(const Kernel& kernel, const Problem& p, DType typ
       std::copy_n(p.scale.begin() + col0, cols, scale.begin());
       const Dequantisation factors{
           .bias = bias.data(), .scale = scale.data(), .requantise = scale.data()};
-      kernel.dequantise(tile.data(), rows, cols, factors,
+      kernel.dequantise(tile.get(), rows, cols, factors,
                         type == DType::s32 ? nullptr : p.row_scale.data() + row0, type, to, pitch);
     }
   }
   return c;
-}
-
-double value_of(DType type, const std::byte* from) {
-  if (type == DType::s8) return static_cast<double>(static_cast<std::int8_t>(*from));
-  if (type != DType::s32) return static_cast<double>(base::load_element(type, from));
-  std::int32_t value = 0;
-  std::memcpy(&value, from, sizeof value);
-  return value;
 }
 
 Status compare(const Kernel& kernel, const Problem& p, DType type,
@@ -178,8 +159,8 @@ Status compare(const Kernel& kernel, const Problem& p, DType type,
   const std::size_t size = size_of(type);
   for (std::size_t at = 0; at < wanted.size(); at += size) {
     if (std::memcmp(&got[at], &wanted[at], size) == 0) continue;
-    const double is = value_of(type, &got[at]), should = value_of(type, &wanted[at]);
-    if (is != is && should != should) continue;  // NaN: of any payload
+    const double is = base::value_of(type, &got[at]), should = base::value_of(type, &wanted[at]);
+    if (std::isnan(is) && std::isnan(should)) continue;  // of any payload
     const auto index = static_cast<std::int64_t>(at / size);
     return {
         StatusCode::kUnsupported,
@@ -191,21 +172,15 @@ Status compare(const Kernel& kernel, const Problem& p, DType type,
   return {};
 }
 
-const Kernel& scalar_kernel(DType type) {
-  const auto kernels = type == DType::s8 ? scalar_s8_kernels() : scalar_kernels();
-  return *std::find_if(kernels.begin(), kernels.end(),
-                       [&](const Kernel& k) { return k.type == type; });
-}
-
 Status check_problem(const Kernel& kernel, std::int64_t k, BLayout layout) {
   constexpr DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
   constexpr DType kAll[] = {DType::s32, DType::f32, DType::f16, DType::bf16, DType::s8};
   const Problem p = make_problem(kernel, k, layout);
   const std::span<const DType> types =
       kernel.accumulator == DType::f32 ? std::span<const DType>(kFloats) : kAll;
+  const Kernel& scalar = **select_kernel(kernel.type, "scalar", {});
   for (const DType type : types) {
-    Status s = compare(kernel, p, type, product(kernel, p, type),
-                       product(scalar_kernel(kernel.type), p, type));
+    Status s = compare(kernel, p, type, product(kernel, p, type), product(scalar, p, type));
     if (!s.ok()) return s;
   }
   return {};

@@ -12,30 +12,20 @@
 
 #include "block/multiply.h"
 #include "platform/topology.h"
+#include "tests/tile/elements.h"
 #include "tile/dequantise.h"
 
 namespace tandem::block {
 namespace {
 
-/// 64-byte aligned memory, poisoned.
-class Aligned {
- public:
-  explicit Aligned(std::size_t bytes) : memory_(bytes + 64, std::byte{0xee}) {}
-  std::byte* data() {
-    const auto at = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return memory_.data() + (64 - at % 64) % 64;
-  }
-
- private:
-  std::vector<std::byte> memory_;
-};
+using tandem::testing::PoisonedBytes;
 
 struct Shape {
   std::int64_t m, n, k;
   BLayout layout;
 };
 
-class S8 : public testing::TestWithParam<tile::Kernel> {
+class S8 : public ::testing::TestWithParam<tile::Kernel> {
  protected:
   void SetUp() override {
     std::string why;
@@ -47,7 +37,7 @@ class S8 : public testing::TestWithParam<tile::Kernel> {
                                      const std::vector<std::int8_t>& b) {
     const tile::Kernel& kernel = GetParam();
     PackedB packed{.kernel = &kernel, .k = s.k, .n = s.n};
-    Aligned b_memory(packed.bytes());
+    PoisonedBytes b_memory(packed.bytes());
     packed.data = b_memory.data();
     const bool kn = s.layout == BLayout::kn;
     const ConstMatrix b_view{b.data(), DType::s8, kn ? s.k : s.n, kn ? s.n : s.k, kn ? s.n : s.k};
@@ -55,7 +45,8 @@ class S8 : public testing::TestWithParam<tile::Kernel> {
 
     const Blocking blocking{.mc = (s.m + kernel.mr) / kernel.mr * kernel.mr,
                             .nc = packed.panels() * kernel.nr};
-    Aligned packed_a(packed_a_bytes(kernel, blocking)), sums(accumulator_bytes(kernel, blocking));
+    PoisonedBytes packed_a(packed_a_bytes(kernel, blocking)),
+        sums(accumulator_bytes(kernel, blocking));
     std::vector<const std::byte*> rows;
     for (std::int64_t i = 0; i < s.m; ++i) {
       rows.push_back(reinterpret_cast<const std::byte*>(a.data() + i * s.k));
@@ -132,7 +123,7 @@ TEST_P(S8, TheEpilogueEqualsItsScalarDefinition) {
   const tile::Kernel& kernel = GetParam();
   std::mt19937 random(9);
   const int n = kernel.nr;
-  Aligned tile(kernel.tile_bytes());
+  PoisonedBytes tile(kernel.tile_bytes());
   auto* sums = reinterpret_cast<std::int32_t*>(tile.data());
   for (int i = 0; i < kernel.mr * n; ++i) {
     // All magnitudes: sums near zero, and near both ends of s32.
@@ -240,7 +231,7 @@ std::vector<tile::Kernel> s8_kernels() {
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, S8, testing::ValuesIn(s8_kernels()),
+INSTANTIATE_TEST_SUITE_P(Table, S8, ::testing::ValuesIn(s8_kernels()),
                          [](const auto& param) { return std::string(param.param.target); });
 
 }  // namespace

@@ -72,8 +72,7 @@ std::vector<float> expected_tile(const Kernel& kernel, const Case& c, const Inpu
 /// Packs and multiplies into `tile` with memory poisoned beforehand.
 void run(const Kernel& kernel, const Case& c, const Inputs& in, std::byte* tile, bool first) {
   PoisonedBytes a_panel(static_cast<std::size_t>(kernel.mr * kKc) * kernel.a_bytes);
-  const std::int64_t depth = (c.kc + kernel.k_group - 1) / kernel.k_group * kernel.k_group;
-  PoisonedBytes b_panel(static_cast<std::size_t>(depth * kernel.nr) * kernel.b_bytes);
+  PoisonedBytes b_panel(static_cast<std::size_t>(kernel.padded(c.kc) * kernel.nr) * kernel.b_bytes);
   std::vector<const std::byte*> rows;
   for (int i = 0; i < c.rows; ++i) {
     rows.push_back(in.a.data() + static_cast<std::size_t>(i * in.a_stride) * size_of(kernel.type));
