@@ -220,7 +220,7 @@ std::vector<std::byte> near_the_smallest_normal(std::int64_t count, std::uint64_
 TEST_P(KernelTest, FlushesWhereTheContractSays) {
   const Kernel& kernel = GetParam();
   if (kernel.type != DType::bf16) return;
-  int at_the_border = 0, flushed = 0;
+  int at_the_border = 0, flushed = 0, flushed_sums = 0;
   for (std::uint64_t trial = 0; trial < 400; ++trial) {
     const auto kc = static_cast<std::int64_t>(1 + trial % 5);
     const Case c{kernel.mr, kernel.nr, kc, trial % 2 == 0 ? BLayout::kn : BLayout::nk};
@@ -237,15 +237,20 @@ TEST_P(KernelTest, FlushesWhereTheContractSays) {
       if (std::abs(expected[i]) == 0x1p-126f) ++at_the_border;
       if (expected[i] == 0.0f) ++flushed;
     }
-    // Sums of two blocks, which cancel in part.
+    // Another block, so that sums of blocks become subnormal as well.
+    in.a = near_the_smallest_normal(static_cast<std::int64_t>(in.a.size() / 2), ~trial);
     run(kernel, c, in, tile.data(), false);
+    const auto more = expected_tile(kernel, c, in);
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_TRUE(same(tile.f32(static_cast<std::int64_t>(i)),
-                       add_block(kernel.type, expected[i], expected[i])));
+      const float got = tile.f32(static_cast<std::int64_t>(i));
+      const float sum = add_block(kernel.type, expected[i], more[i]);
+      ASSERT_TRUE(same(got, sum)) << "trial " << trial << ", block sum: " << got << " not " << sum;
+      if (sum == 0.0f && expected[i] != -more[i]) ++flushed_sums;
     }
   }
   EXPECT_GT(at_the_border, 0);
   EXPECT_GT(flushed, 0);
+  EXPECT_GT(flushed_sums, 0);
 }
 
 /// The contract's step itself: above 2^-126 nothing is flushed, below everything, and what rounding
